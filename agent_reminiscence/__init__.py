@@ -15,13 +15,14 @@ from agent_reminiscence.domain.erasure import (
     ErasurePreview,
     ErasureReceipt,
 )
-from agent_reminiscence.domain.event import Event, ModelUsage, ProfileCitation
+from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.generation import Generation, GenerationFill, ReembedProgress, ReembedReport
 from agent_reminiscence.domain.graph import Entity, GraphPath, GraphTriple, Relationship, Subgraph
 from agent_reminiscence.domain.history import Derivation, MemoryHistory, MemoryVersion
 from agent_reminiscence.domain.lifecycle import LifecycleReport
 from agent_reminiscence.domain.memory import ActiveMemory, ConsolidationReport, WriteOutcome
+from agent_reminiscence.domain.payloads import ModelUsage, ProfileCitation
 from agent_reminiscence.domain.profile import Profile
 from agent_reminiscence.domain.progress import Progress, Step
 from agent_reminiscence.domain.reflecting import ReflectionReport

@@ -29,7 +29,8 @@ from agent_reminiscence.database.embedded import EmbeddedPostgres
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.database.repositories.event_ledger import EventLedger, event_digest, next_chain
-from agent_reminiscence.domain.event import ChunkEntry, Event, EventKind, MemoryCreated, NewEvent
+from agent_reminiscence.domain.event import Event, EventKind, NewEvent
+from agent_reminiscence.domain.payloads import ChunkEntry, MemoryCreated
 from agent_reminiscence.services.transfer.event_writer import EventFileWriter
 from benchmarks.common import Timing, print_table, scratch_folder, write_json
 from benchmarks.synthetic import CHUNKS_PER_MEMORY, WordModel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent_reminiscence.domain.event import FailureReason, ModelUsage
+from agent_reminiscence.domain.payloads import FailureReason, ModelUsage
 from agent_reminiscence.exceptions import AgentError
 
 

@@ -38,7 +38,7 @@ from pydantic_core import from_json
 
 from agent_reminiscence.agents.model_call import AgentFailedError, Meter
 from agent_reminiscence.agents.models import AgentLimits, ModelChoice
-from agent_reminiscence.domain.event import FailureReason, ModelUsage
+from agent_reminiscence.domain.payloads import FailureReason, ModelUsage
 from agent_reminiscence.exceptions import ReminiscenceError
 
 # The output tool of agents whose answer may be watched while it is written.

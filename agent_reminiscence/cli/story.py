@@ -13,8 +13,8 @@ from agent_reminiscence.cli.settings import read_settings
 from agent_reminiscence.config.constants import TIERS, Tier
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.core import AgentMem
-from agent_reminiscence.domain.event import ModelUsage
 from agent_reminiscence.domain.memory import ActiveMemory, ConsolidationReport
+from agent_reminiscence.domain.payloads import ModelUsage
 from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
 from agent_reminiscence.exceptions import MemoryNotFoundError
 

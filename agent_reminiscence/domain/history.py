@@ -9,7 +9,13 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent_reminiscence.domain.event import ChunkEntry, EndReason, EventKind, Fallback, ModelUsage
+from agent_reminiscence.domain.event import EventKind
+from agent_reminiscence.domain.payloads import (
+    ChunkEntry,
+    EndReason,
+    Fallback,
+    ModelUsage,
+)
 from agent_reminiscence.domain.trust import Source
 
 

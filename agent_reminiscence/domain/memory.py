@@ -9,7 +9,13 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from agent_reminiscence.config.constants import Tier
-from agent_reminiscence.domain.event import Fallback, LanguageOrigin, MemoryConsolidated, MemoryEnded, ModelUsage
+from agent_reminiscence.domain.payloads import (
+    Fallback,
+    LanguageOrigin,
+    MemoryConsolidated,
+    MemoryEnded,
+    ModelUsage,
+)
 from agent_reminiscence.domain.said import SaidFrom
 from agent_reminiscence.domain.trust import Source
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent_reminiscence.domain.event import ProfileCitation, ProfileMaker, ProfileRefresh
+from agent_reminiscence.domain.payloads import ProfileCitation, ProfileMaker, ProfileRefresh
 from agent_reminiscence.domain.trust import Source
 
 

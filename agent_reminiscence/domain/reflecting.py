@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent_reminiscence.domain.event import Event, ModelUsage
+from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.payloads import ModelUsage
 
 
 class ReflectionReport(BaseModel):

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent_reminiscence.domain.event import ModelUsage
+from agent_reminiscence.domain.payloads import ModelUsage
 
 
 class _Frozen(BaseModel):

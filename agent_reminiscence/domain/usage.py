@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent_reminiscence.domain.event import ModelUsage
+from agent_reminiscence.domain.payloads import ModelUsage
 
 
 class _Frozen(BaseModel):

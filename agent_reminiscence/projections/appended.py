@@ -6,7 +6,8 @@ from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.active_memory import AppendedText
 from agent_reminiscence.database.repositories.repositories import Tables
 from agent_reminiscence.domain.canonical import beside
-from agent_reminiscence.domain.event import ChunkEntry, Event, MemoryAppended, read_payload
+from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.payloads import ChunkEntry, MemoryAppended, read_payload
 from agent_reminiscence.domain.trust import least_trusted
 from agent_reminiscence.domain.turn import turn_ids
 from agent_reminiscence.projections.change import Change

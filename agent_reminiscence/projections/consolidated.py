@@ -6,9 +6,15 @@ from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.memory_chunk import NewFact
 from agent_reminiscence.database.repositories.repositories import Tables
 from agent_reminiscence.domain.canonical import sha256
-from agent_reminiscence.domain.event import ChunkRating, Event, FactEntry, MemoryConsolidated, read_payload
+from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.index import chunk_number
 from agent_reminiscence.domain.memory import ShorttermMemory
+from agent_reminiscence.domain.payloads import (
+    ChunkRating,
+    FactEntry,
+    MemoryConsolidated,
+    read_payload,
+)
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.projections.change import Change
 from agent_reminiscence.projections.indexed_text import IndexedText, index_fact

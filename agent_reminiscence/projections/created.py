@@ -12,9 +12,10 @@ from agent_reminiscence.database.repositories.memory_chunk import NewChunk
 from agent_reminiscence.database.repositories.repositories import Tables
 from agent_reminiscence.database.repositories.text_index import NewHeading, PostedText, TextTotals
 from agent_reminiscence.domain.canonical import beside, beside_many, sha256
-from agent_reminiscence.domain.event import ChunkEntry, Event, MemoryCreated, read_payload
+from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.index import FIRST, LAYOUT_DTYPE, MAX_HEADING_LENGTH, chunk_number, speaker_hash
 from agent_reminiscence.domain.memory import StoredMemory
+from agent_reminiscence.domain.payloads import ChunkEntry, MemoryCreated, read_payload
 from agent_reminiscence.domain.trust import SOURCE_TRUST
 from agent_reminiscence.domain.turn import turn_ids, turns_of
 from agent_reminiscence.projections.change import Change

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.repositories import Tables
-from agent_reminiscence.domain.event import Event, RelationshipEnded
+from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.payloads import RelationshipEnded
 from agent_reminiscence.projections.change import Change
 
 

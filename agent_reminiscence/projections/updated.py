@@ -14,8 +14,9 @@ from uuid import UUID
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.repositories import Tables
 from agent_reminiscence.domain.canonical import beside, beside_many
-from agent_reminiscence.domain.event import ChunkEntry, Event, MemoryUpdated, read_payload
+from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
+from agent_reminiscence.domain.payloads import ChunkEntry, MemoryUpdated, read_payload
 from agent_reminiscence.domain.trust import Source, least_trusted
 from agent_reminiscence.domain.turn import turn_ids, turns_of
 from agent_reminiscence.projections.change import Change

@@ -12,7 +12,13 @@ from typing import Final
 from agent_reminiscence.agents.model_call import AgentFailedError, Meter
 from agent_reminiscence.agents.models import AgentLimits
 from agent_reminiscence.database.connection import SqlExecutor
-from agent_reminiscence.domain.event import AskOutcome, EventKind, ModelAsked, ModelUsage, ReflectionAsked
+from agent_reminiscence.domain.event import EventKind
+from agent_reminiscence.domain.payloads import (
+    AskOutcome,
+    ModelAsked,
+    ModelUsage,
+    ReflectionAsked,
+)
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import WriteRequest

@@ -18,9 +18,10 @@ from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import TIERS, Tier
 from agent_reminiscence.config.paths import checked_path
 from agent_reminiscence.domain.conversation_key import CONVERSATION_KEY_PREFIX
-from agent_reminiscence.domain.event import PROFILE_REFRESHES, RESERVED_PREFIX, ProfileRefresh
+from agent_reminiscence.domain.event import RESERVED_PREFIX
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.memory import IF_EXISTS, IfExists, MemorySelection
+from agent_reminiscence.domain.payloads import PROFILE_REFRESHES, ProfileRefresh
 from agent_reminiscence.domain.trust import SOURCES, Source
 from agent_reminiscence.domain.turn import RESERVED_TURN_KEYS, Turn
 from agent_reminiscence.domain.wording import kind_of

@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from agent_reminiscence.domain.event import ProfileRefresh
+from agent_reminiscence.domain.payloads import ProfileRefresh
 from agent_reminiscence.domain.profile import Profile
 from agent_reminiscence.services.profiles.profiles import Profiles as AsyncProfiles
 from agent_reminiscence.sync.lifecycle import Twin

@@ -23,8 +23,8 @@ from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
 from agent_reminiscence.database.repositories.graph.postgres import PostgresGraph
 from agent_reminiscence.database.repositories.graph.store import GraphDelta, GraphStore
 from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
-from agent_reminiscence.domain.event import GraphChanges
 from agent_reminiscence.domain.graph import Entity, GraphPattern, Relationship
+from agent_reminiscence.domain.payloads import GraphChanges
 from agent_reminiscence.services.recall.graph_list import RECALL_CAPS
 from agent_reminiscence.services.tiers.known_names import LIKENESS_COMPARED_NAMES
 from agent_reminiscence.text.folding import name_key

@@ -10,7 +10,7 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 from agent_reminiscence.config.constants import ENTITY_TYPES, RELATIONSHIP_TYPES
-from agent_reminiscence.domain.event import EntityEntry, GraphChanges, RelationshipEntry
+from agent_reminiscence.domain.payloads import EntityEntry, GraphChanges, RelationshipEntry
 
 # People and places are named more often than documents; the types stand in that order.
 _TYPE_WEIGHTS = tuple(1 / rank for rank in range(1, len(ENTITY_TYPES) + 1))

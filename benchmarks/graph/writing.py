@@ -16,7 +16,8 @@ from agent_reminiscence.config.constants import EMBEDDED_LOGIN
 from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.repositories import Repositories
-from agent_reminiscence.domain.event import ChunkRating, Event, EventKind, GraphChanges, MemoryConsolidated
+from agent_reminiscence.domain.event import Event, EventKind
+from agent_reminiscence.domain.payloads import ChunkRating, GraphChanges, MemoryConsolidated
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import WriteRequest
 from benchmarks.graph.world import World

@@ -38,9 +38,10 @@ from agent_reminiscence.database.repositories.text_index import (
     TextTotals,
 )
 from agent_reminiscence.domain.canonical import sha256
-from agent_reminiscence.domain.event import ChunkEntry, Event, EventKind, MemoryCreated, NewEvent
+from agent_reminiscence.domain.event import Event, EventKind, NewEvent
 from agent_reminiscence.domain.index import LAYOUT_DTYPE, block_of, offset_of
 from agent_reminiscence.domain.memory import StoredMemory
+from agent_reminiscence.domain.payloads import ChunkEntry, MemoryCreated
 from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
 from agent_reminiscence.projections import HANDLERS
 from agent_reminiscence.projections.indexed_text import embedded_text, heading_text

@@ -12,7 +12,8 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models.function import AgentInfo
 
 from agent_reminiscence import ActiveMemory, AgentMem, AgentModels, ConsolidationReport
-from agent_reminiscence.domain.event import ChunkRating, EventKind, FactEntry, MemoryConsolidated
+from agent_reminiscence.domain.event import EventKind
+from agent_reminiscence.domain.payloads import ChunkRating, FactEntry, MemoryConsolidated
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.services.tiers.windows import WINDOW_PASSAGES
 from tests.support.factories import record_event

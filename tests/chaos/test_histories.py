@@ -22,20 +22,19 @@ from agent_reminiscence import AgentMem, AgentModels, Config
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.domain.erasure import ErasureReceipt
-from agent_reminiscence.domain.event import (
+from agent_reminiscence.domain.event import Event, EventKind
+from agent_reminiscence.domain.memory import StoredMemory
+from agent_reminiscence.domain.payloads import (
     ChunkRating,
     EntitiesMerged,
     EntitiesUnmerged,
     EntityEntry,
-    Event,
-    EventKind,
     GraphChanges,
     MemoryConsolidated,
     MemoryEnded,
     RelationshipEnded,
     RelationshipEntry,
 )
-from agent_reminiscence.domain.memory import StoredMemory
 from agent_reminiscence.exceptions import InvalidInputError, MemoryNotFoundError, QuotaExceededError, StoreError
 from agent_reminiscence.services.ledger.requests import WriteRequest
 from tests.chaos.conftest import Repetitions

@@ -13,8 +13,9 @@ import pytest
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.domain.audit import Drift
-from agent_reminiscence.domain.event import EventKind, ModelAsked
+from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.domain.index import FACTS_SEGMENT, LAYOUT_DTYPE
+from agent_reminiscence.domain.payloads import ModelAsked
 from tests.chaos.conftest import Repetitions
 from tests.conftest import TestServer
 from tests.support.chaos import doomed

@@ -16,20 +16,18 @@ from agent_reminiscence.config.constants import SCHEMA_NAME
 from agent_reminiscence.database.connection import SqlExecutor, open_connection
 from agent_reminiscence.database.repositories.active_memory import SEGMENT_CHUNKS
 from agent_reminiscence.domain.erasure import ErasureReceipt
-from agent_reminiscence.domain.event import (
+from agent_reminiscence.domain.event import Event, EventKind, NewEvent
+from agent_reminiscence.domain.payloads import (
     ChunkRating,
     EntitiesMerged,
     EntitiesUnmerged,
     EntityEntry,
-    Event,
-    EventKind,
     FactEntry,
     GraphChanges,
     GraphErased,
     MemoryConsolidated,
     ModelAsked,
     ModelUsage,
-    NewEvent,
     ProfileCitation,
     ProfileDefined,
     ProfileRemoved,

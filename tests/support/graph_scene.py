@@ -11,10 +11,10 @@ from uuid_utils.compat import uuid7
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.domain.event import (
+from agent_reminiscence.domain.event import EventKind
+from agent_reminiscence.domain.payloads import (
     ChunkRating,
     EntityEntry,
-    EventKind,
     GraphChanges,
     MemoryConsolidated,
     MemoryPromoted,

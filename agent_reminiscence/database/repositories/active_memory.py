@@ -19,8 +19,8 @@ from agent_reminiscence.database.repositories.memory_attribute import (
     replace_named_attributes,
 )
 from agent_reminiscence.domain.conversation_key import CONVERSATION_KEY_PREFIX, ConversationKeys
-from agent_reminiscence.domain.event import LanguageOrigin
 from agent_reminiscence.domain.memory import TAIL_CHARACTERS, MemoryOutline, MemorySelection, StoredMemory
+from agent_reminiscence.domain.payloads import LanguageOrigin
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import MemoryNotFoundError, VersionConflictError
 

@@ -11,7 +11,7 @@ from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.queries import load_queries
-from agent_reminiscence.domain.event import Duplicate
+from agent_reminiscence.domain.payloads import Duplicate
 from agent_reminiscence.domain.trust import Source
 
 _SQL = load_queries("sql", "live_chunks")

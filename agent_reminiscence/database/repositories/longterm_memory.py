@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.queries import load_queries
-from agent_reminiscence.domain.event import Promotion
+from agent_reminiscence.domain.payloads import Promotion
 
 _SQL = load_queries("sql", "longterm_memory")
 

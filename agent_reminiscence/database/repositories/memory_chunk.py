@@ -15,8 +15,8 @@ from agent_reminiscence.database.connection import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.database.repositories.arrays import uuid_array
 from agent_reminiscence.database.repositories.memory_attribute import add_turn_attributes, replace_turn_attributes
-from agent_reminiscence.domain.event import ChunkRating, Duplicate
 from agent_reminiscence.domain.memory import StoredChunk
+from agent_reminiscence.domain.payloads import ChunkRating, Duplicate
 from agent_reminiscence.domain.said import SaidFrom
 from agent_reminiscence.domain.trust import Source
 

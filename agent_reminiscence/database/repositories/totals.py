@@ -8,7 +8,7 @@ from uuid import UUID
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.queries import load_queries
-from agent_reminiscence.domain.event import ModelUsage
+from agent_reminiscence.domain.payloads import ModelUsage
 from agent_reminiscence.domain.usage import TierUsage
 
 _SQL = load_queries("sql", "totals")

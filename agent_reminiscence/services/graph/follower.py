@@ -29,7 +29,8 @@ from agent_reminiscence.database.repositories.graph.progress import GraphProgres
 from agent_reminiscence.database.repositories.graph.store import GraphDelta
 from agent_reminiscence.domain.audit import Drift
 from agent_reminiscence.domain.erasure import ErasureFinding, ErasureReceipt
-from agent_reminiscence.domain.event import EventKind, GraphErased
+from agent_reminiscence.domain.event import EventKind
+from agent_reminiscence.domain.payloads import GraphErased
 from agent_reminiscence.exceptions import (
     CommitUnknownError,
     StoreError,

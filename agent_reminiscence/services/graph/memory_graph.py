@@ -11,8 +11,9 @@ from uuid import UUID
 from agent_reminiscence.config.constants import MAX_GRAPH_ENTITIES, MAX_GRAPH_RELATIONSHIPS, MAX_RESULTS
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.graph.store import GraphFilter, GraphStore
-from agent_reminiscence.domain.event import EntitiesMerged, EntitiesUnmerged, EventKind, RelationshipEnded
+from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.domain.graph import Entity, GraphPath, GraphPattern, GraphTriple, Relationship, Subgraph
+from agent_reminiscence.domain.payloads import EntitiesMerged, EntitiesUnmerged, RelationshipEnded
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import EntityNotFoundError, InvalidInputError, RelationshipNotFoundError
 from agent_reminiscence.resilience.retries import repeated

@@ -20,7 +20,8 @@ from agent_reminiscence.database.repositories.event_ledger import (
 from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.domain.audit import LedgerFault
 from agent_reminiscence.domain.erasure import ErasureReceipt, remains
-from agent_reminiscence.domain.event import PAYLOADS, Event, EventKind, is_user_kind
+from agent_reminiscence.domain.event import Event, EventKind, is_user_kind
+from agent_reminiscence.domain.payloads import PAYLOADS
 from agent_reminiscence.exceptions import ReminiscenceError, StoreError
 from agent_reminiscence.projections import HANDLERS, KINDS_WITHOUT_EFFECT, handler_of
 

@@ -14,8 +14,9 @@ from uuid_utils.compat import uuid7
 
 from agent_reminiscence.domain.canonical import canonical_json, sha256
 from agent_reminiscence.domain.conversation_key import ConversationKeys
-from agent_reminiscence.domain.event import NewEvent, ProfileRefresh
+from agent_reminiscence.domain.event import NewEvent
 from agent_reminiscence.domain.memory import IfExists
+from agent_reminiscence.domain.payloads import ProfileRefresh
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.domain.turn import Turn
 from agent_reminiscence.domain.wording import kind_of

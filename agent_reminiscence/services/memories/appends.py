@@ -15,8 +15,9 @@ from agent_reminiscence.config.constants import MAX_CONTENT_CHARACTERS
 from agent_reminiscence.database.connection import PLANNED_ONCE, SqlExecutor
 from agent_reminiscence.database.repositories.active_memory import Begun
 from agent_reminiscence.domain.canonical import beside
-from agent_reminiscence.domain.event import EventKind, MemoryAppended
+from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.domain.memory import ActiveMemory, MemoryOutline
+from agent_reminiscence.domain.payloads import MemoryAppended
 from agent_reminiscence.domain.turn import Turn, lay_out_turns, said_at, turn_scope, turns_of
 from agent_reminiscence.exceptions import InvalidInputError, MemoryNotFoundError
 from agent_reminiscence.projections.indexed_text import embedded_text

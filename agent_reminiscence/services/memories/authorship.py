@@ -14,8 +14,8 @@ from uuid_utils.compat import uuid7
 
 from agent_reminiscence.agents.plans import LabelledText
 from agent_reminiscence.database.repositories.memory_chunk import PassageLabels
-from agent_reminiscence.domain.event import ChunkEntry
 from agent_reminiscence.domain.memory import ActiveMemory, StoredChunk, StoredMemory
+from agent_reminiscence.domain.payloads import ChunkEntry
 from agent_reminiscence.domain.trust import Source, least_trusted
 from agent_reminiscence.services.memories.layout import chunked, match
 

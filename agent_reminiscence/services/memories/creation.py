@@ -7,8 +7,9 @@ from datetime import datetime
 
 from agent_reminiscence.database.connection import PLANNED_ONCE, SqlExecutor
 from agent_reminiscence.database.repositories.active_memory import Begun
-from agent_reminiscence.domain.event import Event, EventKind, MemoryCreated
+from agent_reminiscence.domain.event import Event, EventKind
 from agent_reminiscence.domain.memory import ActiveMemory, MemoryOutline, StoredMemory
+from agent_reminiscence.domain.payloads import MemoryCreated
 from agent_reminiscence.domain.transfer import AddedMemory
 from agent_reminiscence.exceptions import MemoryExistsError
 from agent_reminiscence.projections.created import created_memory

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
-from agent_reminiscence.domain.event import ChunkEntry
 from agent_reminiscence.domain.memory import StoredChunk
+from agent_reminiscence.domain.payloads import ChunkEntry
 from agent_reminiscence.domain.said import SaidFrom
 
 _LINE = re.compile(r"[^\r\n]+")

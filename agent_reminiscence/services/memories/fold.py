@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agent_reminiscence.domain.event import (
+from agent_reminiscence.domain.event import Event, EventKind
+from agent_reminiscence.domain.memory import ActiveMemory, WriteOutcome
+from agent_reminiscence.domain.payloads import (
     ChunkEntry,
-    Event,
-    EventKind,
     MemoryAppended,
     MemoryConsolidated,
     MemoryCreated,
     MemoryUpdated,
 )
-from agent_reminiscence.domain.memory import ActiveMemory, WriteOutcome
 from agent_reminiscence.domain.trust import least_trusted
 
 

@@ -8,10 +8,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from agent_reminiscence.domain.event import (
+from agent_reminiscence.domain.event import Event, EventKind
+from agent_reminiscence.domain.history import Derivation, MemoryHistory, MemoryVersion
+from agent_reminiscence.domain.memory import ActiveMemory
+from agent_reminiscence.domain.payloads import (
     ChunkEntry,
-    Event,
-    EventKind,
     MemoryAppended,
     MemoryConsolidated,
     MemoryCreated,
@@ -19,8 +20,6 @@ from agent_reminiscence.domain.event import (
     MemoryPromoted,
     MemoryUpdated,
 )
-from agent_reminiscence.domain.history import Derivation, MemoryHistory, MemoryVersion
-from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.exceptions import MemoryNotFoundError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.memories.fold import fold

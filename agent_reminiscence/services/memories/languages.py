@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
-from agent_reminiscence.domain.event import LanguageOrigin, MemoryCreated
 from agent_reminiscence.domain.memory import MemoryOutline, StoredMemory
+from agent_reminiscence.domain.payloads import LanguageOrigin, MemoryCreated
 from agent_reminiscence.text.languages import DEFAULT_LANGUAGE, recognise
 
 

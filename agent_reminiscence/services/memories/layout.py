@@ -12,8 +12,8 @@ from uuid_utils.compat import uuid7
 
 from agent_reminiscence.config.constants import MAX_CHUNK_TOKENS, MAX_TEXT_CHUNKS
 from agent_reminiscence.domain.canonical import beside
-from agent_reminiscence.domain.event import ChunkEntry, MemoryCreated
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
+from agent_reminiscence.domain.payloads import ChunkEntry, MemoryCreated
 from agent_reminiscence.domain.turn import said_at, turns_of
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.projections.indexed_text import embedded_text

@@ -10,8 +10,9 @@ from uuid import UUID
 
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.domain.canonical import beside, beside_many
-from agent_reminiscence.domain.event import EventKind, MemoryArchived, MemoryUpdated
+from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.domain.memory import ActiveMemory, MemoryOutline, StoredMemory
+from agent_reminiscence.domain.payloads import MemoryArchived, MemoryUpdated
 from agent_reminiscence.exceptions import InvalidInputError, MemoryNotFoundError, VersionConflictError
 from agent_reminiscence.projections.indexed_text import heading_text
 from agent_reminiscence.projections.texts import day_of

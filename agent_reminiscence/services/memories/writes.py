@@ -11,16 +11,14 @@ from uuid import UUID
 from agent_reminiscence.config.constants import MAX_TEXT_CHUNKS
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.domain.canonical import beside, beside_many
-from agent_reminiscence.domain.event import (
-    Event,
-    EventKind,
+from agent_reminiscence.domain.event import Event, EventKind, NewEvent
+from agent_reminiscence.domain.memory import ActiveMemory, StoredMemory, WriteOutcome
+from agent_reminiscence.domain.payloads import (
     MemoryAppended,
     MemoryCreated,
     MemoryUpdated,
-    NewEvent,
     write_payload,
 )
-from agent_reminiscence.domain.memory import ActiveMemory, StoredMemory, WriteOutcome
 from agent_reminiscence.exceptions import InvalidInputError, QuotaExceededError, StoreError
 from agent_reminiscence.projections.updated import dropped_chunks
 from agent_reminiscence.resilience.retries import repeated

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from agent_reminiscence.domain.event import ModelUsage, ProfileCitation, ProfileMaker
+from agent_reminiscence.domain.payloads import ModelUsage, ProfileCitation, ProfileMaker
 from agent_reminiscence.domain.trust import Source, least_trusted
 from agent_reminiscence.text.tokens import count_lines
 

@@ -13,7 +13,7 @@ from uuid import UUID
 from agent_reminiscence.config.constants import NAME_LOOKUP_KEYS, TIERS
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.profile import LiveStatement
-from agent_reminiscence.domain.event import ProfileCitation
+from agent_reminiscence.domain.payloads import ProfileCitation
 from agent_reminiscence.domain.profile import Profile
 from agent_reminiscence.domain.said import said_parts
 from agent_reminiscence.domain.search import LATEST, SearchRequest

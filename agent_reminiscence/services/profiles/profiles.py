@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from agent_reminiscence.domain.event import EventKind, ProfileDefined, ProfileRefresh, ProfileRemoved
+from agent_reminiscence.domain.event import EventKind
+from agent_reminiscence.domain.payloads import ProfileDefined, ProfileRefresh, ProfileRemoved
 from agent_reminiscence.domain.profile import Profile
 from agent_reminiscence.exceptions import ProfileNotFoundError
 from agent_reminiscence.resilience.retries import repeated

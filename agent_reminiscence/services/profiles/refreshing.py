@@ -12,7 +12,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from agent_reminiscence.database.connection import SqlExecutor
-from agent_reminiscence.domain.event import EventKind, ProfileWritten
+from agent_reminiscence.domain.event import EventKind
+from agent_reminiscence.domain.payloads import ProfileWritten
 from agent_reminiscence.domain.profile import Profile
 from agent_reminiscence.exceptions import AgentError, ProfileNotFoundError
 from agent_reminiscence.services.ledger.projector import Projector

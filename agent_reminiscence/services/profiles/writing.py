@@ -13,7 +13,7 @@ from uuid import UUID
 from agent_reminiscence.agents.model_call import AgentFailedError, Meter
 from agent_reminiscence.agents.models import AgentLimits
 from agent_reminiscence.config.constants import BUDGET_RESULTS, TIERS, Tier
-from agent_reminiscence.domain.event import AskOutcome, ProfileCitation
+from agent_reminiscence.domain.payloads import AskOutcome, ProfileCitation
 from agent_reminiscence.domain.profile import Profile
 from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
 from agent_reminiscence.domain.search import LATEST, SearchRequest

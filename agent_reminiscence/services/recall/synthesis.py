@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from agent_reminiscence.agents.memory_retriever import RetrievalAnswer, RetrieverDeps
     from agent_reminiscence.agents.running import AgentAnswer
-    from agent_reminiscence.domain.event import ModelUsage
+    from agent_reminiscence.domain.payloads import ModelUsage
 
 _logger = logging.getLogger("agent_reminiscence.models")
 

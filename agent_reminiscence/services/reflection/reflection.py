@@ -11,7 +11,8 @@ from uuid import UUID
 
 from agent_reminiscence.agents.model_call import Meter
 from agent_reminiscence.domain.belief import REFLECTED
-from agent_reminiscence.domain.event import Event, ModelAsked, ModelUsage, ReflectionAsked
+from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.payloads import ModelAsked, ModelUsage, ReflectionAsked
 from agent_reminiscence.domain.reflecting import ReflectionReport
 from agent_reminiscence.domain.trust import least_trusted
 from agent_reminiscence.domain.wording import kind_of

@@ -10,8 +10,9 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from agent_reminiscence.database.connection import PLANNED_ONCE, SqlExecutor
-from agent_reminiscence.domain.event import EventKind, write_payload
+from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.domain.memory import ConsolidationReport, StoredMemory
+from agent_reminiscence.domain.payloads import write_payload
 from agent_reminiscence.domain.trust import Source, least_trusted
 from agent_reminiscence.exceptions import CommitUnknownError, MemoryNotFoundError, StoreError
 from agent_reminiscence.services.ledger.projector import Projector

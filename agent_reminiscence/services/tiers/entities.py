@@ -15,9 +15,9 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 from agent_reminiscence.database.repositories.graph.tables import KnownEntityName
-from agent_reminiscence.domain.event import EntitiesMerged
 from agent_reminiscence.domain.graph import ANY_TYPE
 from agent_reminiscence.domain.memory import StoredChunk
+from agent_reminiscence.domain.payloads import EntitiesMerged
 from agent_reminiscence.domain.trust import SOURCE_TRUST
 from agent_reminiscence.text.folding import name_key
 from agent_reminiscence.text.likeness import Match, NamedEntity, find_alike

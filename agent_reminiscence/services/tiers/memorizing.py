@@ -16,9 +16,9 @@ from agent_reminiscence.config import constants
 from agent_reminiscence.database.generations import current_generation
 from agent_reminiscence.database.repositories.chunk_similarity import NearChunk
 from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, StatedRelationship
-from agent_reminiscence.domain.event import AskOutcome, Fallback, ModelUsage
 from agent_reminiscence.domain.graph import TOGETHER
 from agent_reminiscence.domain.memory import StoredMemory
+from agent_reminiscence.domain.payloads import AskOutcome, Fallback, ModelUsage
 from agent_reminiscence.domain.trust import SOURCES, least_trusted, may_end
 from agent_reminiscence.exceptions import RedactionError, StoreError
 from agent_reminiscence.services.model_budget import ModelBudget

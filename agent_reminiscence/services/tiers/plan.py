@@ -12,7 +12,9 @@ from uuid_utils.compat import uuid7
 
 from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, KnownPeriod
 from agent_reminiscence.database.repositories.memory_chunk import Twin
-from agent_reminiscence.domain.event import (
+from agent_reminiscence.domain.graph import Relationship
+from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
+from agent_reminiscence.domain.payloads import (
     ChunkRating,
     Duplicate,
     EntitiesMerged,
@@ -21,8 +23,6 @@ from agent_reminiscence.domain.event import (
     MemoryEnded,
     RelationshipEnded,
 )
-from agent_reminiscence.domain.graph import Relationship
-from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
 from agent_reminiscence.domain.trust import Source, is_trusted_less, least_trusted, may_end
 from agent_reminiscence.services.tiers.entities import PlannedEntity
 from agent_reminiscence.services.tiers.importance import IMPORTANCE_RECURRENCE, count_details, estimated, importance

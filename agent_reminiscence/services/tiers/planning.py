@@ -12,7 +12,9 @@ from agent_reminiscence.config import constants
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, KnownPeriod
 from agent_reminiscence.domain.canonical import beside, sha256
-from agent_reminiscence.domain.event import (
+from agent_reminiscence.domain.graph import TOGETHER
+from agent_reminiscence.domain.memory import StoredChunk
+from agent_reminiscence.domain.payloads import (
     ChunkRating,
     EntitiesMerged,
     FactEntry,
@@ -21,8 +23,6 @@ from agent_reminiscence.domain.event import (
     MemoryEnded,
     RelationshipEnded,
 )
-from agent_reminiscence.domain.graph import TOGETHER
-from agent_reminiscence.domain.memory import StoredChunk
 from agent_reminiscence.domain.trust import SOURCES, may_end
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.tiers.entities import plan_merges, resolve_entities

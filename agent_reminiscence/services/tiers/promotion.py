@@ -7,7 +7,8 @@ from uuid import UUID
 
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.shortterm_memory import Candidate
-from agent_reminiscence.domain.event import EventKind, MemoryPromoted, Promotion, write_payload
+from agent_reminiscence.domain.event import EventKind
+from agent_reminiscence.domain.payloads import MemoryPromoted, Promotion, write_payload
 from agent_reminiscence.domain.trust import least_trusted
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import WriteRequest

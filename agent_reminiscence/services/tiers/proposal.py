@@ -12,9 +12,9 @@ from uuid_utils.compat import uuid7
 
 from agent_reminiscence.agents.plans import ReadEntity, ReadFact, ReadRelationship, WindowReading
 from agent_reminiscence.database.repositories.graph.tables import KnownPeriod, StatedRelationship
-from agent_reminiscence.domain.event import Fallback, ModelUsage
 from agent_reminiscence.domain.graph import ANY_TYPE
 from agent_reminiscence.domain.memory import StoredChunk
+from agent_reminiscence.domain.payloads import Fallback, ModelUsage
 from agent_reminiscence.domain.trust import SOURCE_TRUST, SOURCES, least_trusted, may_end
 from agent_reminiscence.services.tiers.entities import PlannedEntity
 from agent_reminiscence.services.tiers.relationships import PlannedRelationship

@@ -12,8 +12,13 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 from agent_reminiscence.database.repositories.graph.tables import KnownRelationship
-from agent_reminiscence.domain.event import ChunkRating, EntityEntry, GraphChanges, RelationshipEntry
 from agent_reminiscence.domain.graph import TOGETHER, together_confidence
+from agent_reminiscence.domain.payloads import (
+    ChunkRating,
+    EntityEntry,
+    GraphChanges,
+    RelationshipEntry,
+)
 from agent_reminiscence.domain.trust import SOURCES, Source, least_trusted
 from agent_reminiscence.services.tiers.entities import PlannedEntity
 

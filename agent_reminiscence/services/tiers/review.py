@@ -17,8 +17,9 @@ from uuid import UUID
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.live_chunks import LiveChunk
-from agent_reminiscence.domain.event import EventKind, MemoryEnded
+from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.domain.lifecycle import LifecycleReport
+from agent_reminiscence.domain.payloads import MemoryEnded
 from agent_reminiscence.domain.trust import least_trusted
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.ledger.projector import Projector

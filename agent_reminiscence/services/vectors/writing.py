@@ -23,9 +23,10 @@ from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.chunk_vector import BEFORE_ALL, EmbeddedText
 from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.domain.canonical import beside_many, sha256
-from agent_reminiscence.domain.event import Event, MemoryCreated
+from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.index import FIRST, LAYOUT_DTYPE, chunk_number
+from agent_reminiscence.domain.payloads import MemoryCreated
 from agent_reminiscence.projections.indexed_text import embedded_text, heading_text
 from agent_reminiscence.projections.texts import day_of
 from agent_reminiscence.services.vectors.cells import wants_sorting

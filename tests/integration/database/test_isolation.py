@@ -33,8 +33,9 @@ from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.database.text_columns import scanned_columns
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.conversation_key import CONVERSATION_KEY_PREFIX, ConversationKeys
-from agent_reminiscence.domain.event import EventKind, ModelAsked, ModelUsage, ReflectionAsked
+from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.domain.index import chunk_number
+from agent_reminiscence.domain.payloads import ModelAsked, ModelUsage, ReflectionAsked
 from agent_reminiscence.domain.trust import SOURCES
 from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.exceptions import StoreError

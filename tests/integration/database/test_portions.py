@@ -10,7 +10,7 @@ import pytest
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.database.repositories import memory_chunk, search, text_index
-from agent_reminiscence.domain import canonical, event
+from agent_reminiscence.domain import canonical, payloads
 
 _BEGINNING = datetime(2026, 1, 5, 9, tzinfo=UTC)
 _WEEK = timedelta(days=7)
@@ -25,7 +25,7 @@ def _portions(size: int) -> Iterator[None]:
         patch.setattr(text_index, "_TEXTS_PER_STATEMENT", size)
         patch.setattr(search, "_PAST_CHUNKS", size)
         patch.setattr(canonical, "INLINE_ITEMS", size)
-        patch.setattr(event, "INLINE_ITEMS", size)
+        patch.setattr(payloads, "INLINE_ITEMS", size)
         patch.setattr(canonical, "_ENCODED", size)
         yield
 

@@ -23,9 +23,10 @@ from agent_reminiscence.database.embedded import EmbeddedPostgres
 from agent_reminiscence.database.migrations import SchemaParameters
 from agent_reminiscence.database.repositories.replay_tables import ReplayTablesRepository
 from agent_reminiscence.database.schema import migrate
-from agent_reminiscence.domain.event import ChunkEntry, Event, EventKind, MemoryCreated
+from agent_reminiscence.domain.event import Event, EventKind
 from agent_reminiscence.domain.index import DUPLICATE, FACT, FIRST, POSTING_DTYPE, position_of, posting_numbers
 from agent_reminiscence.domain.memory import ActiveMemory
+from agent_reminiscence.domain.payloads import ChunkEntry, MemoryCreated
 from agent_reminiscence.services.ledger import replay as replays
 from agent_reminiscence.services.ledger.replay import Replay
 from agent_reminiscence.text.words import analyse

@@ -16,14 +16,13 @@ from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.database.connection import Row, SqlExecutor
 from agent_reminiscence.database.repositories.replay_tables import GRAPH_TABLES
 from agent_reminiscence.database.repositories.repositories import Repositories
-from agent_reminiscence.domain.event import (
+from agent_reminiscence.domain.event import Event, EventKind
+from agent_reminiscence.domain.payloads import (
     ChunkRating,
     Duplicate,
     EntitiesMerged,
     EntitiesUnmerged,
     EntityEntry,
-    Event,
-    EventKind,
     GraphChanges,
     GraphErased,
     MemoryConsolidated,

@@ -18,8 +18,14 @@ from hypothesis import strategies as st
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.database.connection import Row, SqlExecutor
-from agent_reminiscence.domain.event import Duplicate, EventKind, MemoryConsolidated, MemoryEnded, MemoryPromoted
+from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.domain.memory import ActiveMemory
+from agent_reminiscence.domain.payloads import (
+    Duplicate,
+    MemoryConsolidated,
+    MemoryEnded,
+    MemoryPromoted,
+)
 from agent_reminiscence.domain.trust import SOURCE_TRUST
 from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.services.ledger.requests import WriteRequest

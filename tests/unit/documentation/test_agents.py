@@ -15,7 +15,7 @@ from agent_reminiscence.agents.memory_retriever import RetrievalAnswer, retrieve
 from agent_reminiscence.agents.memory_updater import UpdateSummary, updater_agent
 from agent_reminiscence.agents.reflector import MAX_BELIEF_CHARACTERS, ReflectionPlan, reflector_agent
 from agent_reminiscence.config import constants
-from agent_reminiscence.domain.event import Fallback
+from agent_reminiscence.domain.payloads import Fallback
 from agent_reminiscence.services.reflection.reflection import (
     BELIEFS_SHARE,
     SHOWN_CHARACTERS,

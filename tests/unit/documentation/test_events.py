@@ -13,10 +13,10 @@ from uuid import UUID
 import pytest
 from pydantic import AwareDatetime, BaseModel
 
-from agent_reminiscence.domain import erasure
-from agent_reminiscence.domain import event as events
+from agent_reminiscence.domain import erasure, payloads
 from agent_reminiscence.domain.audit import LedgerFault
-from agent_reminiscence.domain.event import PAYLOADS, Event, EventKind
+from agent_reminiscence.domain.event import Event, EventKind
+from agent_reminiscence.domain.payloads import PAYLOADS
 from agent_reminiscence.domain.said import SaidFrom
 from agent_reminiscence.domain.trust import SOURCES
 
@@ -24,18 +24,18 @@ _PAGE = Path(__file__).parents[3] / "docs" / "guide" / "events.md"
 _HEADING = re.compile(r"^#{2,3} (.+)$", re.MULTILINE)
 _ROW = re.compile(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 _PARTS = (
-    events.ChunkEntry,
+    payloads.ChunkEntry,
     SaidFrom,
-    events.ChunkRating,
-    events.FactEntry,
-    events.Duplicate,
-    events.Promotion,
-    events.GraphChanges,
-    events.ProfileCitation,
-    events.EntityEntry,
-    events.RelationshipEntry,
-    events.ModelUsage,
-    events.ReflectionAsked,
+    payloads.ChunkRating,
+    payloads.FactEntry,
+    payloads.Duplicate,
+    payloads.Promotion,
+    payloads.GraphChanges,
+    payloads.ProfileCitation,
+    payloads.EntityEntry,
+    payloads.RelationshipEntry,
+    payloads.ModelUsage,
+    payloads.ReflectionAsked,
     erasure.ErasedEvent,
     LedgerFault,
 )

@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_reminiscence.database.repositories.memory_chunk import PassageLabels
-from agent_reminiscence.domain.event import ChunkEntry
 from agent_reminiscence.domain.memory import ActiveMemory, StoredChunk, StoredMemory
+from agent_reminiscence.domain.payloads import ChunkEntry
 from agent_reminiscence.domain.trust import SOURCES, Source
 from agent_reminiscence.services.memories.authorship import label_passages, version_entries
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_reminiscence.domain.event import ChunkEntry
 from agent_reminiscence.domain.memory import StoredChunk
+from agent_reminiscence.domain.payloads import ChunkEntry
 from agent_reminiscence.domain.said import SaidFrom, said_parts
 from agent_reminiscence.services.memories.first_said import date_entries, match_lines
 from agent_reminiscence.services.memories.layout import chunked, match

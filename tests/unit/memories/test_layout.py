@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from agent_reminiscence import Event, InvalidInputError
 from agent_reminiscence.config.constants import MAX_TEXT_CHUNKS
-from agent_reminiscence.domain.event import ChunkEntry, EventKind
+from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.domain.memory import StoredChunk
+from agent_reminiscence.domain.payloads import ChunkEntry
 from agent_reminiscence.services.ledger.requests import CreateRequest
 from agent_reminiscence.services.memories import layout
 from agent_reminiscence.services.memories.fold import fold

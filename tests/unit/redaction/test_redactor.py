@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence import DefaultRedactor, InvalidInputError, Redaction, RedactionError, Redactor
-from agent_reminiscence.domain.event import USER_REDACTIONS_KEY, MemoryCreated
+from agent_reminiscence.domain.event import USER_REDACTIONS_KEY
+from agent_reminiscence.domain.payloads import MemoryCreated
 from agent_reminiscence.redaction.redactor import NoRedactor
 from agent_reminiscence.redaction.rules import RULES
 from agent_reminiscence.services.ledger.requests import (

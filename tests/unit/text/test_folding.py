@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from agent_reminiscence.config.constants import MAX_ENTITY_NAME_CHARACTERS
-from agent_reminiscence.domain.event import EntityEntry, RelationshipEntry
 from agent_reminiscence.domain.graph import strength
+from agent_reminiscence.domain.payloads import EntityEntry, RelationshipEntry
 from agent_reminiscence.text.folding import NAME_KEY_CHARACTERS, name_key
 
 

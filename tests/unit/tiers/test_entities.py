@@ -7,9 +7,9 @@ from uuid import UUID, uuid4
 
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, KnownRelationship
-from agent_reminiscence.domain.event import ChunkRating, GraphChanges
 from agent_reminiscence.domain.graph import TOGETHER, together_confidence
 from agent_reminiscence.domain.memory import StoredChunk
+from agent_reminiscence.domain.payloads import ChunkRating, GraphChanges
 from agent_reminiscence.services.tiers.entities import (
     PlannedEntity,
     draft_entities,

@@ -15,7 +15,7 @@ from uuid import UUID
 from agent_reminiscence.database.connection import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.database.repositories.arrays import uuid_array
-from agent_reminiscence.domain.event import EntityEntry, GraphChanges, RelationshipEntry
+from agent_reminiscence.domain.payloads import EntityEntry, GraphChanges, RelationshipEntry
 from agent_reminiscence.text.folding import name_key
 
 _SQL = load_queries("sql", "graph_changes")

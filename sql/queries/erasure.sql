@@ -4,11 +4,11 @@ FROM memory_event
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p::text;
 
 -- name: find_resting
--- Events of other memories that rest on these, because a model was shown them.
+-- Events of other memories that rest on these, because a model was shown them; but for texts of profiles.
 SELECT position
 FROM memory_event
 WHERE external_id = $(external_id)p
-    AND kind IN ('memory.consolidated', 'memory.ended', 'memory.relationship_ended', 'memory.profile_written')
+    AND kind IN ('memory.consolidated', 'memory.ended', 'memory.relationship_ended')
     AND coalesce(memory_id, '') <> ALL($(memory_ids)p::text[])
     AND EXISTS (
         SELECT
@@ -22,7 +22,8 @@ WHERE external_id = $(external_id)p
 WITH erased AS MATERIALIZED (
     SELECT position, kind, memory_id
     FROM memory_event
-    WHERE external_id = $(external_id)p AND position = ANY($(positions)p::bigint[])
+    WHERE external_id = $(external_id)p
+        AND (position = ANY($(positions)p::bigint[]) OR memory_id = ANY($(memory_ids)p::text[]))
 )
 SELECT e.position
 FROM memory_event AS e

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -86,26 +86,11 @@ class ErasureRepository:
     ) -> Selection:
         """Select what one of the three criteria leads to; without any, everything."""
         selection = await self._select(db, external_id, memory_id=memory_id, conversation_id=conversation_id, text=text)
-        if selection.memory_ids:
-            params = {"external_id": external_id, "memory_ids": sorted(selection.memory_ids)}
-            resting = {row["position"] for row in await db.fetch_all(_SQL["find_resting"], params)}
-            selection = replace(selection, positions=selection.positions | resting)
-        resting = await self.find_resting_reflections(db, external_id, selection)
-        selection = replace(selection, positions=selection.positions | resting)
-        if selection.positions:
-            resting = await self.find_resting_profiles(db, external_id, selection.positions)
-            selection = replace(selection, positions=selection.positions | resting)
+        # In this order: each also finds what rests on what those before it have found.
+        for query in ("find_resting", "find_resting_reflections", "find_resting_profiles"):
+            rows = await db.fetch_all(_SQL[query], _params(external_id, selection))
+            selection = replace(selection, positions=selection.positions | {row["position"] for row in rows})
         return selection
-
-    async def find_resting_reflections(self, db: SqlExecutor, external_id: str, selection: Selection) -> set[int]:
-        """Return the positions of reflections that rest on what a selection covers, or on one another."""
-        rows = await db.fetch_all(_SQL["find_resting_reflections"], _params(external_id, selection))
-        return {row["position"] for row in rows}
-
-    async def find_resting_profiles(self, db: SqlExecutor, external_id: str, positions: Collection[int]) -> set[int]:
-        """Return the positions of texts of profiles that go with the events at `positions`."""
-        params = {"external_id": external_id, "positions": sorted(positions)}
-        return {row["position"] for row in await db.fetch_all(_SQL["find_resting_profiles"], params)}
 
     async def _select(
         self,

@@ -5,16 +5,6 @@ VALUES (
     $(contradicts)p::uuid[]
 );
 
--- name: note_belief
--- A graph store has to follow the event; as in note_event.
-UPDATE memory_stream
-SET graph_head = $(position)p,
-    work_at = CASE
-        WHEN $(is_work)p::boolean THEN least(work_at, $(recorded_at)p::timestamptz) - interval '1 millisecond'
-        ELSE work_at
-    END
-WHERE external_id = $(external_id)p;
-
 -- part: states
 -- What some beliefs say, and of each event that they name, what decides who sees it: those that they rest on, then those that
 -- they contradict, then the one that they replace. An erased event has no actor any more.

@@ -156,7 +156,7 @@ SET live_chunks = s.live_chunks + $(live_chunks)p, text_chunks = s.text_chunks +
         ELSE s.work_at
     END
 FROM (
-    SELECT $(may_change_graph)p::boolean AND (
+    SELECT $(states_belief)p::boolean OR $(may_change_graph)p::boolean AND (
         EXISTS (SELECT FROM entity AS e WHERE e.external_id = $(external_id)p AND e.position = $(position)p)
         OR EXISTS (SELECT FROM relationship AS r WHERE r.external_id = $(external_id)p AND r.position = $(position)p)
     ) AS has_changed

@@ -101,7 +101,7 @@ class EventLedger:
         row = await db.fetch_one(
             _SQL["find_event_by_idempotency_key"], {"external_id": external_id, "idempotency_key": idempotency_key}
         )
-        return None if row is None else (await _events([row]))[0]
+        return None if row is None else (await events_from_rows([row]))[0]
 
     async def find_idempotency_keys(
         self, db: SqlExecutor, external_id: str, idempotency_keys: Sequence[str]
@@ -128,7 +128,7 @@ class EventLedger:
             max_bytes: Stop once the events read take this much, as the server stores them.
         """
         params = _page_params(external_id, after, kinds, actor, limit, max_bytes)
-        return await _events(await db.fetch_all(_SQL["read_events"], params))
+        return await events_from_rows(await db.fetch_all(_SQL["read_events"], params))
 
     async def read_news(
         self,
@@ -155,7 +155,7 @@ class EventLedger:
         # No position is beyond the largest number of the server.
         until = min(after + positions, 2**63 - 1)
         params = _page_params(external_id, after, kinds, actor, limit, max_bytes, until=until)
-        events = await _events(await db.fetch_last(_SQL["read_events"], params))
+        events = await events_from_rows(await db.fetch_last(_SQL["read_events"], params))
         return await head.result(), events
 
     async def read_at(self, db: SqlExecutor, external_id: str, positions: Sequence[int]) -> list[Event]:
@@ -163,7 +163,7 @@ class EventLedger:
         if not positions:
             return []
         params = {"external_id": external_id, "positions": list(positions)}
-        return await _events(await db.fetch_all(_SQL["read_events_at"], params))
+        return await events_from_rows(await db.fetch_all(_SQL["read_events_at"], params))
 
     async def read_named(self, db: SqlExecutor, external_id: str, event_ids: Collection[UUID]) -> list[Event]:
         """Return the events with some ids, each given once, in order of position; unknown ids are left out.
@@ -173,7 +173,7 @@ class EventLedger:
         if not event_ids:
             return []
         params = {"external_id": external_id, "event_ids": uuid_array(list(event_ids))}
-        return await _events(await db.fetch_all(_SQL["read_events_named"], params))
+        return await events_from_rows(await db.fetch_all(_SQL["read_events_named"], params))
 
     async def find_erased(self, db: SqlExecutor, external_id: str, event_ids: Collection[UUID]) -> list[UUID]:
         """Return which of some events are erased, in order of position; unknown ids are left out."""
@@ -191,7 +191,7 @@ class EventLedger:
     async def read_memory(self, db: SqlExecutor, external_id: str, memory_id: UUID, *, position: int) -> list[Event]:
         """Return all events of one memory up to and including `position`, in order."""
         params = {"external_id": external_id, "memory_id": str(memory_id), "position": position}
-        return await _events(await db.fetch_all(_SQL["read_memory_events"], params))
+        return await events_from_rows(await db.fetch_all(_SQL["read_memory_events"], params))
 
     async def find_writers(
         self, db: SqlExecutor, external_id: str, memory_ids: Collection[UUID]
@@ -218,6 +218,7 @@ class EventLedger:
         live_chunks: int,
         texts: TextTotals,
         may_change_graph: bool,
+        states_belief: bool,
         is_work: bool,
     ) -> Deferred[bool]:
         """Record in the stream's own row what the event just applied has changed.
@@ -226,6 +227,7 @@ class EventLedger:
             live_chunks: The change in the number of chunks that a search may find.
             texts: The growth of its texts, and the languages of the new ones, at most one.
             may_change_graph: Whether to check if a graph store has to follow the event.
+            states_belief: Whether it has to in any case, because the event states a belief.
             is_work: Whether to also record that there is work.
 
         Returns:
@@ -240,6 +242,7 @@ class EventLedger:
             "text_words": texts.text_words,
             "language": next(iter(texts.languages), None),
             "may_change_graph": may_change_graph,
+            "states_belief": states_belief,
             "is_work": is_work,
         }
         return await db.ask(_SQL["note_event"], params, lambda rows: bool(rows) and bool(rows[0]["has_changed"]))
@@ -390,7 +393,7 @@ def _head(rows: Sequence[Row]) -> int:
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
-async def _events(rows: Sequence[Row]) -> list[Event]:
+async def events_from_rows(rows: Sequence[Row]) -> list[Event]:
     """Parse rows as events; large payloads are parsed in a thread."""
     return await beside(lambda: [event_from_row(row) for row in rows], value=[row["payload"] for row in rows])
 

@@ -77,31 +77,31 @@ class Projector:
         """
         event = await self._ledger.append(db, new_event, makes_work=makes_work)
         handler = handler_of(event.kind)
-        if handler is not None and is_user_kind(event.kind):
-            # It is indexed, and changes no tiers; of the graph at most the beliefs.
-            change = await handler(db, self._tables, event)
-            if change.states_belief:
-                await self._tables.beliefs.note(db, event, is_work=self._graph_follows)
-                if self._graph_follows:
-                    await self._queue.enqueue(db)
-        elif handler is not None:
+        if handler is None:
+            return event
+        is_ours = not is_user_kind(event.kind)
+        if is_ours:
             # Everything these events change is looked up by chunk.
             await db.plan_for(len(event.payload.get("chunks", ())))
-            change = await handler(db, self._tables, event)
-            # A new memory has no vectors yet.
-            if change.memory_ids and event.kind != EventKind.CREATED:
-                await self._renew_norms(db, event.external_id, change.memory_ids)
-            # Recorded even if this process knows of no store that follows: another process may.
-            has_changed = await self._ledger.note_event(
-                db,
-                event,
-                live_chunks=change.live_chunks,
-                texts=TextTotals(
-                    change.text_chunks, change.text_words, () if change.language is None else (change.language,)
-                ),
-                may_change_graph=event.kind != EventKind.CREATED,
-                is_work=self._graph_follows,
-            )
-            if self._graph_follows and await has_changed.result():
-                await self._queue.enqueue(db)
+        change = await handler(db, self._tables, event)
+        if not is_ours and not change.states_belief:
+            # It is indexed, and the stream's own row says nothing of it.
+            return event
+        # A new memory has no vectors yet.
+        if change.memory_ids and event.kind != EventKind.CREATED:
+            await self._renew_norms(db, event.external_id, change.memory_ids)
+        # Recorded even if this process knows of no store that follows: another process may.
+        has_changed = await self._ledger.note_event(
+            db,
+            event,
+            live_chunks=change.live_chunks,
+            texts=TextTotals(
+                change.text_chunks, change.text_words, () if change.language is None else (change.language,)
+            ),
+            may_change_graph=is_ours and event.kind != EventKind.CREATED,
+            states_belief=change.states_belief,
+            is_work=self._graph_follows,
+        )
+        if self._graph_follows and await has_changed.result():
+            await self._queue.enqueue(db)
         return event

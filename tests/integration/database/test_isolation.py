@@ -604,7 +604,6 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             | {"position": 5_000, "event_id": uuid4(), "actor": "robot", "turn": 1, "text": "So it is."}
             | {"based_on": [w.observed_id], "replaces": None, "contradicts": [w.observed_id]}
         ),
-        "note_belief": lambda w: _moment(w) | {"is_work": True},
         "read_beliefs_after": lambda w: _stream(w) | {"after": 0},
         "read_beliefs": lambda w: _stream(w) | {"after": None, "limit": 10},
     },
@@ -685,7 +684,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "note_event": lambda w: (
             _moment(w)
             | {"live_chunks": 1, "text_chunks": 1, "text_words": 1, "language": "de"}
-            | {"may_change_graph": True, "is_work": True}
+            | {"may_change_graph": True, "states_belief": False, "is_work": True}
         ),
         "count_live_chunks": _stream,
         "text_totals": _stream,
@@ -704,7 +703,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
     "erasure": {
         "find_by_memory": lambda w: _stream(w) | {"memory_id": str(w.victim.memory_id)},
         "find_resting": lambda w: _stream(w) | {"memory_ids": [str(w.victim.draft_memory_id)]},
-        "find_resting_profiles": lambda w: _stream(w) | {"positions": list(range(1, 1_000))},
+        "find_resting_profiles": lambda w: _stream(w) | {"positions": list(range(1, 1_000)), "memory_ids": []},
         "find_resting_reflections": lambda w: (
             _stream(w) | {"positions": [w.observed_position], "memory_ids": [str(w.victim.memory_id)]}
         ),

@@ -33,20 +33,6 @@ class BeliefRepository:
         }
         await db.defer(_SQL["add_belief"], params)
 
-    async def note(self, db: SqlExecutor, event: Event, *, is_work: bool) -> None:
-        """Record in the stream's own row that a graph store has to follow the event.
-
-        Args:
-            is_work: Whether to also record that there is work.
-        """
-        params = {
-            "external_id": event.external_id,
-            "position": event.position,
-            "recorded_at": event.recorded_at,
-            "is_work": is_work,
-        }
-        await db.defer(_SQL["note_belief"], params)
-
     async def read_after(self, db: SqlExecutor, external_id: str, *, after: int) -> list[StatedBelief]:
         """Return what is stated after a position, in order of position; 0 is everything."""
         params = {"external_id": external_id, "after": after}

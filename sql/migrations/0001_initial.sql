@@ -483,7 +483,6 @@ CREATE INDEX profile_name_idx ON profile (external_id, name) WHERE name IS NOT N
 CREATE TABLE event_index (
     external_id text NOT NULL,
     position bigint NOT NULL,
-    event_id uuid NOT NULL,
     kind text COLLATE "C" NOT NULL,
     actor text COLLATE "C",
     actor_key text COLLATE "C",

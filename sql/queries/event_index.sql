@@ -2,9 +2,9 @@
 -- An event, and its entries in the index of words, appended to their blocks. Writers of a stream take turns, so the order
 -- is that of the ledger.
 WITH added AS (
-    INSERT INTO event_index (external_id, position, event_id, kind, actor, actor_key, day, words, text_flags, text_hash)
+    INSERT INTO event_index (external_id, position, kind, actor, actor_key, day, words, text_flags, text_hash)
     VALUES (
-        $(external_id)p, $(position)p, $(event_id)p, $(kind)p, $(actor)p, $(actor_key)p, $(day)p, $(words)p,
+        $(external_id)p, $(position)p, $(kind)p, $(actor)p, $(actor_key)p, $(day)p, $(words)p,
         $(text_flags)p, decode($(text_hash)p, 'hex')
     )
 )

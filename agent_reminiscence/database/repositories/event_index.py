@@ -66,7 +66,6 @@ class EventIndexRepository:
         params = {
             "external_id": event.external_id,
             "position": event.position,
-            "event_id": event.event_id,
             "kind": event.kind,
             "actor": event.actor,
             "actor_key": actor_key,

@@ -107,7 +107,7 @@ async def read_stored[T](
     return await read(db, external_id, after=after, limit=PAGE_ROWS)
 
 
-async def paged[T: (State, StoredState)](
+async def paged[T: State | StoredState](
     read: Callable[[Any], Awaitable[Sequence[T]]],
     *,
     before_page: Callable[[], Awaitable[None]] | None = None,

@@ -45,7 +45,6 @@ from agent_reminiscence.services.graph.comparison import (
     GraphComparison,
     StoredState,
     left_over,
-    paged,
     stray_entity,
     unnamed_event,
 )
@@ -251,10 +250,10 @@ class GraphFollower:
         findings: list[ErasureFinding] = []
         try:
             tables: tuple[tuple[str, AsyncIterator[StoredState]], ...] = (
-                (ENTITY_TABLE, paged(partial(self._pages.entities, receipt.external_id))),
-                (RELATIONSHIP_TABLE, paged(partial(self._pages.relationships, receipt.external_id))),
-                (ENTITY_TABLE, paged(partial(self._pages.strays, receipt.external_id))),
-                (BELIEF_TABLE, paged(partial(self._pages.beliefs, receipt.external_id))),
+                (ENTITY_TABLE, self._pages.entities(receipt.external_id)),
+                (RELATIONSHIP_TABLE, self._pages.relationships(receipt.external_id)),
+                (ENTITY_TABLE, self._pages.strays(receipt.external_id)),
+                (BELIEF_TABLE, self._pages.beliefs(receipt.external_id)),
             )
             for table, items in tables:
                 async for item in items:
@@ -435,10 +434,10 @@ class GraphFollower:
                         await lease.send(batch.take())
         await lease.send(batch.take())
         # Read after all entities are sent, page by page.
-        async for stray in paged(partial(self._pages.strays, external_id), before_page=lease.renew):
+        async for stray in self._pages.strays(external_id, lease.renew):
             drift.append(stray_entity(stray.id))
             gone.append(stray.id)
-        unnamed = [each.id async for each in paged(partial(self._pages.unnamed, external_id), before_page=lease.renew)]
+        unnamed = [each.id async for each in self._pages.unnamed(external_id, lease.renew)]
         drift += [unnamed_event(event_id) for event_id in unnamed]
         for ids in slices(unnamed):
             await lease.send(GraphDelta(removed_beliefs=ids))
@@ -513,10 +512,10 @@ class GraphFollower:
             async with aclosing(self._pages.differences(db, external_id)) as differences:
                 drift = [difference.describe() async for difference in differences]
         known = {found.key for found in drift}
-        strays = [stray.id async for stray in paged(partial(self._pages.strays, external_id))]
+        strays = [stray.id async for stray in self._pages.strays(external_id)]
         # Stray names of an entity that already differs add nothing.
         drift += [stray_entity(entity_id) for entity_id in strays if entity_id not in known]
-        drift += [unnamed_event(each.id) async for each in paged(partial(self._pages.unnamed, external_id))]
+        drift += [unnamed_event(each.id) async for each in self._pages.unnamed(external_id)]
         return GraphComparison("current", tuple(drift)) if await self._where(external_id) == before else None
 
     async def _ask[T](self, question: Callable[[], Awaitable[T]]) -> T:

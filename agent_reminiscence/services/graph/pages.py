@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Any, Protocol
@@ -19,11 +19,14 @@ from agent_reminiscence.services.graph.comparison import (
     PAGE_ROWS,
     RELATIONSHIP_TABLE,
     Difference,
+    StoredState,
     differing,
     paged,
     read_stored,
     side_by_side,
 )
+
+Renew = Callable[[], Awaitable[None]]
 
 
 class Ask(Protocol):
@@ -35,7 +38,10 @@ class Ask(Protocol):
 
 
 class GraphPages:
-    """Pages of `PAGE_ROWS` of what Neo4j holds, each after an id, and their comparison with PostgreSQL."""
+    """What Neo4j holds, read page by page, and its comparison with PostgreSQL.
+
+    Everywhere, `renew` is awaited before each page is read from Neo4j.
+    """
 
     def __init__(self, repositories: Repositories, graph: Neo4jGraph, ask: Ask) -> None:
         self._repository = repositories.graph
@@ -44,13 +50,9 @@ class GraphPages:
         self._ask = ask
 
     async def differences(
-        self, db: SqlExecutor, external_id: str, *, renew: Callable[[], Awaitable[None]] | None = None
+        self, db: SqlExecutor, external_id: str, *, renew: Renew | None = None
     ) -> AsyncGenerator[Difference]:
-        """The differences between the two stores, entities first, beliefs last, each kind by ascending id.
-
-        Args:
-            renew: Awaited before each page is read from Neo4j.
-        """
+        """The differences between the two stores, entities first, beliefs last, each kind by ascending id."""
         kinds: tuple[tuple[str, Callable[..., Any], Callable[..., Any]], ...] = (
             (ENTITY_TABLE, self._repository.read_entities, self.entities),
             (RELATIONSHIP_TABLE, self._repository.read_relationships, self.relationships),
@@ -58,28 +60,33 @@ class GraphPages:
         )
         for table, read_ours, read_theirs in kinds:
             ours = paged(partial(read_stored, read_ours, db, external_id))
-            theirs = paged(partial(read_theirs, external_id), before_page=renew)
-            async with aclosing(side_by_side(ours, theirs)) as pairs:
+            async with aclosing(side_by_side(ours, read_theirs(external_id, renew))) as pairs:
                 async for key, our, their in pairs:
                     if our is None or their is None or differing(our, their) != ():
                         yield Difference(table, key, our, their)
 
-    async def entities(self, external_id: str, after: str | None) -> Sequence[Stored[Entity]]:
+    def entities(self, external_id: str, renew: Renew | None = None) -> AsyncIterator[Stored[Entity]]:
         """Entities."""
-        return await self._ask(partial(self._graph.read_entities, external_id, after=after, limit=PAGE_ROWS))
+        return paged(self._page(self._graph.read_entities, external_id), before_page=renew)
 
-    async def strays(self, external_id: str, after: str | None) -> Sequence[Stored[Entity]]:
+    def strays(self, external_id: str, renew: Renew | None = None) -> AsyncIterator[Stored[Entity]]:
         """Entities that do not exist, although names lead to them."""
-        return await self._ask(partial(self._graph.read_strays, external_id, after=after, limit=PAGE_ROWS))
+        return paged(self._page(self._graph.read_strays, external_id), before_page=renew)
 
-    async def relationships(self, external_id: str, after: str | None) -> Sequence[Stored[Relationship]]:
+    def relationships(self, external_id: str, renew: Renew | None = None) -> AsyncIterator[Stored[Relationship]]:
         """Relationships."""
-        return await self._ask(partial(self._graph.read_relationships, external_id, after=after, limit=PAGE_ROWS))
+        return paged(self._page(self._graph.read_relationships, external_id), before_page=renew)
 
-    async def beliefs(self, external_id: str, after: str | None) -> Sequence[Stored[StatedBelief]]:
+    def beliefs(self, external_id: str, renew: Renew | None = None) -> AsyncIterator[Stored[StatedBelief]]:
         """Beliefs."""
-        return await self._ask(partial(self._graph.beliefs.read_stored, external_id, after=after, limit=PAGE_ROWS))
+        return paged(self._page(self._graph.beliefs.read_stored, external_id), before_page=renew)
 
-    async def unnamed(self, external_id: str, after: str | None) -> Sequence[Stored[StatedBelief]]:
+    def unnamed(self, external_id: str, renew: Renew | None = None) -> AsyncIterator[Stored[StatedBelief]]:
         """Events that are no beliefs, and that no belief names."""
-        return await self._ask(partial(self._graph.beliefs.read_unnamed, external_id, after=after, limit=PAGE_ROWS))
+        return paged(self._page(self._graph.beliefs.read_unnamed, external_id), before_page=renew)
+
+    def _page[T: StoredState](
+        self, read: Callable[..., Awaitable[Sequence[T]]], external_id: str
+    ) -> Callable[[str | None], Awaitable[Sequence[T]]]:
+        """What reads a page of `PAGE_ROWS` after an id."""
+        return lambda after: self._ask(partial(read, external_id, after=after, limit=PAGE_ROWS))

@@ -17,7 +17,7 @@ from agent_reminiscence.config.constants import ALIKE_COMPARED_NAMES, MAX_GRAPH_
 from agent_reminiscence.database.neo4j_manager import CypherExecutor, Neo4jManager, Row, SchemaExistsError
 from agent_reminiscence.database.queries import load_queries, statement_folder
 from agent_reminiscence.database.repositories.graph.neo4j_beliefs import Neo4jBeliefs
-from agent_reminiscence.database.repositories.graph.neo4j_reads import UnreadableError, read_settled
+from agent_reminiscence.database.repositories.graph.neo4j_reads import UnreadableError, fetch_single, read_settled
 from agent_reminiscence.database.repositories.graph.neo4j_rows import (
     ENTITY_FIELDS,
     RELATIONSHIP_FIELDS,
@@ -128,7 +128,7 @@ class Neo4jGraph:
 
         async def find_names(db: CypherExecutor) -> list[tuple[UUID, str, int]]:
             params = {"types": listed(types), "limit": ALIKE_COMPARED_NAMES}
-            rows = await _one(db, "find_names", external_id, params)
+            rows = await fetch_single(db, "find_names", external_id, params)
             return found_names(rows["names"])
 
         candidates = await self._read(find_names)
@@ -183,7 +183,7 @@ class Neo4jGraph:
         async def work(db: CypherExecutor) -> GraphOutline:
             distances, is_cut = await _reach(db, external_id, entity_ids, hops=hops, where=where)
             params = _among_params(list(distances), where=where, limit=where.max_relationships + 1)
-            row = await _one(db, "outline", external_id, params)
+            row = await fetch_single(db, "outline", external_id, params)
             entities, relationships = outlines(row["entities"], row["relationships"][: where.max_relationships])
             there = {entity.id for entity in entities}
             return GraphOutline(
@@ -246,7 +246,7 @@ class Neo4jGraph:
                 "limit": limit,
             }
             name = "match_any" if pattern.relationship_type is None else "match_of_type"
-            matched = (await _one(db, name, external_id, params))["matched"]
+            matched = (await fetch_single(db, name, external_id, params))["matched"]
             ends = {end for _, *both in matched for end in both}
             entities = await _read_entities(db, external_id, ends, limit=len(ends))
             relationships = await _read_relationships(db, external_id, [row[0] for row in matched], limit=limit)
@@ -352,9 +352,9 @@ class Neo4jGraph:
 
         async def work(db: CypherExecutor) -> list[Stored[Entity]]:
             ids = await _ids(db, "page_entity_ids", external_id, after=after or "", limit=limit)
-            row = await _one(db, "read_entities", external_id, {"ids": ids, "types": None, "limit": limit})
+            row = await fetch_single(db, "read_entities", external_id, {"ids": ids, "types": None, "limit": limit})
             states = {values[0]: readable(Entity, ENTITY_FIELDS, values) for values in row["states"]}
-            row = await _one(db, "read_names_of", external_id, {"ids": ids})
+            row = await fetch_single(db, "read_names_of", external_id, {"ids": ids})
             held = {each: (frozenset(keys), frozenset(merged_ids)) for each, keys, merged_ids in row["held"]}
             nothing = frozenset[str](), frozenset[str]()
             return [Stored(each, states.get(each), *held.get(each, nothing)) for each in ids]
@@ -368,7 +368,7 @@ class Neo4jGraph:
 
         async def work(db: CypherExecutor) -> list[Stored[Relationship]]:
             ids = await _ids(db, "page_relationship_ids", external_id, after=after or "", limit=limit)
-            row = await _one(db, "read_relationships", external_id, {"ids": ids, "limit": limit})
+            row = await fetch_single(db, "read_relationships", external_id, {"ids": ids, "limit": limit})
             states = {values[0]: readable(Relationship, RELATIONSHIP_FIELDS, values) for values in row["states"]}
             return [Stored(each, states.get(each)) for each in ids]
 
@@ -401,7 +401,7 @@ class Neo4jGraph:
             async def erase_some(db: CypherExecutor, query: str = query) -> None:
                 nonlocal deleted
                 await _check_lease(db, external_id, lease)
-                deleted = (await _one(db, query, external_id, {"limit": _ERASED_ROWS}))["deleted"]
+                deleted = (await fetch_single(db, query, external_id, {"limit": _ERASED_ROWS}))["deleted"]
                 if lease is not None:
                     await _renew(db, external_id, lease)
 
@@ -430,15 +430,8 @@ class _OtherwiseError(Exception):
     """The store is not in the state the caller expects. Raising it rolls the transaction back."""
 
 
-async def _one(db: CypherExecutor, query: str, external_id: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The single record of a query that collects its results."""
-    row = await db.fetch_one(_CYPHER[query], {"external_id": external_id} | dict(params))
-    assert row is not None
-    return row
-
-
 async def _ids(db: CypherExecutor, query: str, external_id: str, **params: Any) -> list[str]:
-    row = await _one(db, query, external_id, params)
+    row = await fetch_single(db, query, external_id, params)
     return list(row["ids"])
 
 
@@ -493,7 +486,7 @@ async def _reach(
         if not frontier:
             break
         room = where.max_entities - len(distances)
-        reached = await _one(
+        reached = await fetch_single(
             db,
             "hop",
             external_id,
@@ -541,14 +534,14 @@ async def _read_entities(
     limit: int,
 ) -> list[Entity]:
     params = {"ids": list(ids), "types": listed(types), "limit": limit}
-    row = await _one(db, "read_entities", external_id, params)
+    row = await fetch_single(db, "read_entities", external_id, params)
     return [read_row(Entity, ENTITY_FIELDS, values) for values in row["states"]]
 
 
 async def _read_relationships(
     db: CypherExecutor, external_id: str, ids: Iterable[str], *, limit: int
 ) -> list[Relationship]:
-    row = await _one(db, "read_relationships", external_id, {"ids": list(ids), "limit": limit})
+    row = await fetch_single(db, "read_relationships", external_id, {"ids": list(ids), "limit": limit})
     return [read_row(Relationship, RELATIONSHIP_FIELDS, values) for values in row["states"]]
 
 
@@ -571,6 +564,6 @@ async def _apply_relationships(
     for batch in batches(rows):
         ends = [{"id": row["properties"]["id"], "from_id": row["from_id"], "to_id": row["to_id"]} for row in batch]
         await _run(db, "delete_moved_relationships", external_id, rows=ends)
-        merged = await _one(db, "merge_relationships", external_id, {"rows": batch})
+        merged = await fetch_single(db, "merge_relationships", external_id, {"rows": batch})
         if merged["merged"] != len(batch):
             raise _OtherwiseError

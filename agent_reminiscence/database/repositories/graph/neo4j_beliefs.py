@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
 from agent_reminiscence.database.neo4j_manager import CypherExecutor, Neo4jManager
 from agent_reminiscence.database.queries import load_queries
-from agent_reminiscence.database.repositories.graph.neo4j_reads import read_settled
+from agent_reminiscence.database.repositories.graph.neo4j_reads import fetch_single, read_settled
 from agent_reminiscence.database.repositories.graph.neo4j_rows import (
     BELIEF_FIELDS,
     Stored,
@@ -59,8 +59,8 @@ class Neo4jBeliefs:
         """Return a page of ids of events that are here although they are no beliefs, and no belief names them."""
 
         async def work(db: CypherExecutor) -> list[str]:
-            params = {"external_id": external_id, "after": after or "", "limit": limit}
-            return list((await _one(db, "page_unnamed_ids", params))["ids"])
+            params = {"after": after or "", "limit": limit}
+            return list((await fetch_single(db, "page_unnamed_ids", external_id, params))["ids"])
 
         return [Stored(each, None) for each in await self._manager.read(work, latest=True)]
 
@@ -84,12 +84,5 @@ class Neo4jBeliefs:
 
 
 async def _read_page(db: CypherExecutor, external_id: str, *, after: str, limit: int) -> list[list[Any]]:
-    row = await _one(db, "read_beliefs", {"external_id": external_id, "after": after, "limit": limit})
+    row = await fetch_single(db, "read_beliefs", external_id, {"after": after, "limit": limit})
     return list(row["states"])
-
-
-async def _one(db: CypherExecutor, query: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The single record of a query that collects its results."""
-    row = await db.fetch_one(_CYPHER[query], params)
-    assert row is not None
-    return row

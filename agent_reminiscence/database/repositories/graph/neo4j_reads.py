@@ -6,12 +6,15 @@ of its properties, which looks as if somebody had altered it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
+from agent_reminiscence.database.neo4j_manager import CypherExecutor
+from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.exceptions import StoreError
 
+_CYPHER = load_queries("cypher", "graph")
 _READS: Final = 3
 
 
@@ -29,3 +32,12 @@ async def read_settled[T](read: Callable[[], Awaitable[T]]) -> T:
         with suppress(UnreadableError):
             return await read()
     return await read()
+
+
+async def fetch_single(
+    db: CypherExecutor, query: str, external_id: str, params: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The single record of a query that collects its results."""
+    row = await db.fetch_one(_CYPHER[query], {"external_id": external_id} | dict(params))
+    assert row is not None
+    return row

@@ -18,7 +18,7 @@ from agent_reminiscence.database.queries import load_queries
 # Streams share this many channels. Each that a process listens to costs the server a lock, and a shared table holds
 # all locks of all connections.
 BUCKETS: Final = 64
-# On which a process that listens finds out whether notifications reach it.
+# On this channel, a process that listens finds out whether notifications reach it.
 PROOF_CHANNEL: Final = "reminiscence_proof"
 # The first half of the numbers of advisory locks that listeners hold: the bytes of "remi".
 _SPACE: Final = 0x72656D69

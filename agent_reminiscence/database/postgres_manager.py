@@ -291,7 +291,7 @@ class PostgresManager:
             self._release(connection, reusable=finished and reusable)
 
     def _commit(self, connection: SqlExecutor, external_id: str) -> str:
-        """What ends a transaction, and tells those who follow the stream in one of its own: in the same round trip."""
+        """The COMMIT and, in the same round trip, a transaction that tells those who follow the stream."""
         if self._announcements is None or not connection.has_appended:
             return "COMMIT"
         return f"COMMIT; {self._announcements.statement(external_id)}"

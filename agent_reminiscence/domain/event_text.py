@@ -14,6 +14,17 @@ _TEXT_KEYS: Final = ("text", "belief", "content")
 _REFERENCES: Final = frozenset({"based_on", "replaces", "contradicts", USER_REDACTIONS_KEY})
 _UUID_CHARACTERS: Final = 36
 
+MAX_INDEXED_CHARACTERS: Final = 10_000
+"""What an event says beyond this is not searched."""
+
+EVENT_LANGUAGE: Final = "en"
+"""The language in which events are indexed; they do not say theirs."""
+
+
+def indexed_event_text(event: Event) -> str:
+    """What of an event's text is indexed and embedded; '' if it says nothing."""
+    return event_text(event)[:MAX_INDEXED_CHARACTERS].strip()
+
 
 def event_text(event: Event) -> str:
     """What an event says: the first of `text`, `belief` and `content` in its payload that is a string and not blank.

@@ -88,6 +88,10 @@ class ChunkEntry(_Frozen):
         description="For a new chunk with another label than the event: whose words it holds. Otherwise omitted.",
     )
 
+    def first_said(self, occurred_at: datetime) -> datetime:
+        """When most of its words were first said, in an event that occurred then."""
+        return self.said_at or self.start_date or occurred_at
+
 
 class MemoryCreated(_Frozen):
     """Payload of `memory.created`."""
@@ -506,7 +510,7 @@ class ProfileWritten(_Frozen):
 
 
 class ProfileRemoved(_Frozen):
-    """Payload of `memory.profile_removed`: the profile is written no more; its texts stay for questions of the past."""
+    """Payload of `memory.profile_removed`: it is no longer updated; its texts stay for questions of the past."""
 
     name: str
 

@@ -29,7 +29,7 @@ def memory_index_from_env(
     | `MEMORY_INDEX_CONFIG` | of the local one: JSON for mem0's `Memory.from_config`, unchanged |
     | `MEM0_API_KEY` | of the hosted one: the key, required |
     | `MEM0_HOST` | of the hosted one: its address, if it is not mem0's own |
-    | `MEM0_ORG_ID`, `MEM0_PROJECT_ID` | of the hosted one: where the key has to belong |
+    | `MEM0_ORG_ID`, `MEM0_PROJECT_ID` | of the hosted one: organisation and project that the key must belong to |
 
     Args:
         external_id: Whose events; None takes that of the first event that is indexed.

@@ -43,7 +43,7 @@ def read_event(text: str) -> Event:
     """The event that `write_event` wrote.
 
     Raises:
-        ValueError: It is none. The message quotes nothing of it.
+        ValueError: `text` is no such event. The message quotes nothing of it.
     """
     try:
         fields: dict[str, Any] = dict(json.loads(text))

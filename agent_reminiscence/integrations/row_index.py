@@ -23,15 +23,13 @@ from uuid import UUID
 
 from agent_reminiscence.config.constants import MAX_ID_CHARACTERS
 from agent_reminiscence.domain.event import Event
-from agent_reminiscence.domain.event_text import event_text
+from agent_reminiscence.domain.event_text import indexed_event_text
 from agent_reminiscence.exceptions import InvalidInputError, NotInitializedError, ReminiscenceError, StoreError
 from agent_reminiscence.integrations.event_json import read_event, write_event
 
 _logger = logging.getLogger("agent_reminiscence.integrations")
 
 DEFAULT_NAME: Final = "events"
-# What of a longer text is embedded; the event itself is kept whole.
-_MAX_TEXT_CHARACTERS: Final = 10_000
 # How many events one request asks the store about.
 _BATCH: Final = 64
 # Scores that differ by less are equal: vectors of one text differ in their last bits, as they were computed together
@@ -239,7 +237,8 @@ class RowIndex:
         new = {event.event_id: event for event in events if event.event_id not in self._known}
         # All of them before anything is written: what cannot be read back is refused.
         written = {event_id: write_event(event) for event_id, event in new.items()}
-        texts = {event_id: event_text(event)[:_MAX_TEXT_CHARACTERS].strip() for event_id, event in new.items()}
+        # The event itself is kept whole.
+        texts = {event_id: indexed_event_text(event) for event_id, event in new.items()}
         for batch in batched((event_id for event_id in new if texts[event_id]), _BATCH):
             held = self._held([str(event_id) for event_id in batch])
             for event_id in batch:

@@ -19,8 +19,8 @@ from agent_reminiscence.domain.payloads import ChunkEntry, MemoryCreated, read_p
 from agent_reminiscence.domain.trust import SOURCE_TRUST
 from agent_reminiscence.domain.turn import turn_ids, turns_of
 from agent_reminiscence.projections.change import Change
-from agent_reminiscence.projections.indexed_text import IndexedText, index_chunk
-from agent_reminiscence.projections.texts import add_texts, day_of
+from agent_reminiscence.projections.indexed_text import IndexedText, day_of, index_chunk
+from agent_reminiscence.projections.texts import add_texts
 from agent_reminiscence.text.folding import fold_name, fold_text, without_speaker
 
 # A chunk's importance until a consolidation rates it.
@@ -124,7 +124,7 @@ def index_entries(
         if entry.new:
             text = content[entry.start - start : entry.end - start]
             speaker_key = None if entry.speaker is None else fold_name(entry.speaker)
-            said_at = entry.said_at or entry.start_date or event.occurred_at
+            said_at = entry.first_said(event.occurred_at)
             indexed = index_chunk(
                 text, language=language, said_at=said_at, said_lines=entry.said_lines, speaker_key=speaker_key
             )

@@ -63,14 +63,14 @@ def index_chunk(
         said_lines: When each of its lines was, if that differs.
     """
     text = embedded_text(content)
-    parts = [(part, _day(moment)) for part, moment in said_parts(text, said_at, said_lines)]
-    return _index(text, language, _day(said_at), speaker_key, parts)
+    parts = [(part, day_of(moment)) for part, moment in said_parts(text, said_at, said_lines)]
+    return _index(text, language, day_of(said_at), speaker_key, parts)
 
 
 def index_fact(content: str, start_date: datetime, *, language: str) -> IndexedText:
     """The index data of a fact, which has no neighbours and carries its own date."""
     text = fact_text(content, start_date)
-    day = _day(start_date)
+    day = day_of(start_date)
     return _index(text, language, day, None, [(text, day)])
 
 
@@ -111,7 +111,8 @@ def _index(
     return IndexedText(len(terms), counts, flags, sha256(text.encode()))
 
 
-def _day(moment: datetime) -> date:
+def day_of(moment: datetime) -> date:
+    """The day that a heading names, in UTC."""
     return moment.astimezone(UTC).date()
 
 
@@ -122,7 +123,7 @@ def embedded_text(content: str) -> str:
 
 def fact_text(content: str, start_date: datetime) -> str:
     """A fact as it is indexed and embedded, headed by its date."""
-    return f"{_dated(_day(start_date))}\n{content.strip()}"
+    return f"{_dated(day_of(start_date))}\n{content.strip()}"
 
 
 def heading_text(title: str, day: date) -> str:

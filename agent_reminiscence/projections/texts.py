@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from uuid import UUID
 
 from agent_reminiscence.database.connection import SqlExecutor
@@ -18,11 +18,6 @@ from agent_reminiscence.projections.indexed_text import IndexedText, index_chunk
 
 # How many texts are reindexed in another language at a time.
 _TEXTS_PER_STEP = 1_000
-
-
-def day_of(moment: datetime) -> date:
-    """The day that a heading names, in UTC."""
-    return moment.astimezone(UTC).date()
 
 
 async def add_texts(

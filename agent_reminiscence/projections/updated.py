@@ -21,7 +21,8 @@ from agent_reminiscence.domain.trust import Source, least_trusted
 from agent_reminiscence.domain.turn import turn_ids, turns_of
 from agent_reminiscence.projections.change import Change
 from agent_reminiscence.projections.created import index_entries
-from agent_reminiscence.projections.texts import add_texts, day_of, lay_out, reread
+from agent_reminiscence.projections.indexed_text import day_of
+from agent_reminiscence.projections.texts import add_texts, lay_out, reread
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +149,7 @@ def _compare(
         layout: The chunks of the previous text.
     """
     old_chunks = {chunk.chunk_id: chunk for chunk in layout}
-    moments = {
-        (entry.said_at or entry.start_date or event.occurred_at) if entry.new else old_chunks[entry.id].said_at
-        for entry in entries
-    }
+    moments = {entry.first_said(event.occurred_at) if entry.new else old_chunks[entry.id].said_at for entry in entries}
     sources = [entry.source or event.source if entry.new else old_chunks[entry.id].source for entry in entries]
     touched = {}
     for entry in entries:

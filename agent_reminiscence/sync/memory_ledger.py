@@ -124,6 +124,6 @@ class MemoryLedger(Twin):
         Raises:
             InvalidInputError: An argument is refused.
             NotInitializedError: The `AgentMem` was closed.
-            StoreError: The store refused to be read. That it is unavailable is waited out.
+            StoreError: The store refused to be read. While it is unavailable, the subscription waits.
         """
         return self._thread.iterate(lambda: self._wrapped.subscribe(external_id, after=after, kinds=kinds, actor=actor))

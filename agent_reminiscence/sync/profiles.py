@@ -95,7 +95,7 @@ class Profiles(Twin):
         return self._thread.call(lambda: self._wrapped.refresh(external_id, name))
 
     def remove(self, external_id: str | int | UUID, name: str, *, actor: str | None = None) -> None:
-        """Remove a profile: it is written no more.
+        """Remove a profile: it is no longer updated.
 
         Its texts stay for `known_at` an earlier time; erase what they rest on to erase them.
 

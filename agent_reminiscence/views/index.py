@@ -61,7 +61,7 @@ class IndexAdapter:
     async def index(self, events: tuple[Event, ...]) -> frozenset[UUID]:
         """Index `events`; returns the ids of those to be passed again."""
         again = await _result(self._index.index(events))
-        # Whatever an index of yours returns beside events is nothing to us.
+        # An index of a user's may return anything: what is not an event is passed over.
         listed = again if isinstance(again, list | tuple) else ()
         return frozenset(event.event_id for event in listed if isinstance(event, Event))
 

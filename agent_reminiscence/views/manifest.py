@@ -82,7 +82,7 @@ class AgentManifest(BaseModel):
             name: What errors call it.
 
         Raises:
-            ConfigurationError: It is no TOML, or does not describe an agent.
+            ConfigurationError: The text is not valid TOML, or does not describe an agent.
         """
         try:
             values = tomllib.loads(text)
@@ -98,7 +98,7 @@ class AgentManifest(BaseModel):
             name: What errors call it.
 
         Raises:
-            ConfigurationError: The extra is missing, it is no YAML, or it does not describe an agent.
+            ConfigurationError: The extra is missing, or the text is not valid YAML or does not describe an agent.
         """
         require("yaml", f"{name} is YAML, which")
         import yaml  # type: ignore[import-untyped, import-not-found, unused-ignore]

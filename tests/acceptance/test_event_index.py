@@ -14,7 +14,7 @@ import pytest
 from agent_reminiscence import AgentMem, Config, InvalidInputError
 from agent_reminiscence.database.repositories.event_index import EventIndexRepository
 from agent_reminiscence.domain.event import Event
-from agent_reminiscence.projections.user_events import MAX_INDEXED_CHARACTERS, indexed_event_text
+from agent_reminiscence.domain.event_text import MAX_INDEXED_CHARACTERS, indexed_event_text
 from agent_reminiscence.services.reflection import memory_index
 from agent_reminiscence.views import GLOBAL_KINDS, SalienceMemory
 from tests.conftest import TestServer

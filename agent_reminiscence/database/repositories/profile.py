@@ -98,7 +98,7 @@ class ProfileRepository:
 
         Args:
             written_by: A daily one is due if its text is as old as this.
-            failed_by: One for which a model was paid in vain is due if that is as long ago as this.
+            failed_by: One whose last model call gave no text is due again if that call is as old as this.
         """
         params = {"external_id": external_id, "written_by": written_by, "failed_by": failed_by}
         return [row["name"] for row in await db.fetch_all(_SQL["find_due_profiles"], params)]

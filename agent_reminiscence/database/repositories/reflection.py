@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from agent_reminiscence.database.connection import Row, SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.queries import load_queries
-from agent_reminiscence.database.repositories.event_ledger import event_from_row
-from agent_reminiscence.domain.canonical import beside
+from agent_reminiscence.database.repositories.event_ledger import event_from_row, events_from_rows
 from agent_reminiscence.domain.event import Event
 
 _SQL = load_queries("sql", "reflection")
@@ -67,34 +66,29 @@ class ReflectionRepository:
     async def read_seen(self, db: SqlExecutor, onlooker: Onlooker, *, after: int, limit: int) -> list[Event]:
         """Return the last events that the agent has seen after a position, in order, as fit comfortably into memory."""
         params = onlooker.params(after=after, limit=limit, max_bytes=_MAX_BYTES)
-        return await _events(await db.fetch_all(_SQL["read_seen"], params))
+        return await events_from_rows(await db.fetch_all(_SQL["read_seen"], params))
 
     async def read_own(
         self, db: SqlExecutor, onlooker: Onlooker, *, limit: int, before: int = ANY_POSITION
     ) -> list[Event]:
         """Return the last reflections of the agent before a position, the newest first."""
         params = {"external_id": onlooker.external_id, "actor": onlooker.name, "limit": limit, "before": before}
-        return await _events(await db.fetch_all(_SQL["read_own"], params))
+        return await events_from_rows(await db.fetch_all(_SQL["read_own"], params))
 
     async def read_others(self, db: SqlExecutor, onlooker: Onlooker, *, limit: int) -> list[Event]:
         """Return the last reflections of all others, the newest first."""
         params = {"external_id": onlooker.external_id, "actor": onlooker.name, "limit": limit}
-        return await _events(await db.fetch_all(_SQL["read_others"], params))
+        return await events_from_rows(await db.fetch_all(_SQL["read_others"], params))
 
     async def read_heads(self, db: SqlExecutor, external_id: str, event_ids: Collection[UUID]) -> list[Event]:
         """Return some events without their payloads; those that are not there are left out."""
         if not event_ids:
             return []
         params = {"external_id": external_id, "event_ids": sorted(event_ids)}
-        return await _events(await db.fetch_all(_SQL["read_heads"], params))
+        return await events_from_rows(await db.fetch_all(_SQL["read_heads"], params))
 
     async def are_there(self, db: SqlExecutor, external_id: str, event_ids: Collection[UUID]) -> bool:
         """Whether all of some events are there, and none is erased."""
         params = {"external_id": external_id, "event_ids": sorted(event_ids)}
         row = await db.fetch_one(_SQL["count_held"], params)
         return row is not None and int(row["held"]) == len(set(event_ids))
-
-
-async def _events(rows: list[Row]) -> list[Event]:
-    """Parse rows as events; large payloads are parsed in a thread."""
-    return await beside(lambda: [event_from_row(row) for row in rows], value=[row["payload"] for row in rows])

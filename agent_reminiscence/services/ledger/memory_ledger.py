@@ -193,7 +193,7 @@ class MemoryLedger:
         Raises:
             InvalidInputError: An argument is refused.
             NotInitializedError: The `AgentMem` was closed.
-            StoreError: The store refused to be read. That it is unavailable is waited out.
+            StoreError: The store refused to be read. While it is unavailable, the subscription waits.
         """
         tenant = validation.external_id(external_id)
         return self._subscriptions.follow(

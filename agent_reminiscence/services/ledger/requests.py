@@ -177,7 +177,7 @@ class DefineProfileRequest(WriteRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveProfileRequest(WriteRequest):
-    """A standing summary is written no more."""
+    """A standing summary is no longer updated."""
 
     name: str
 

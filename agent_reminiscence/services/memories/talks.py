@@ -16,8 +16,7 @@ from agent_reminiscence.domain.memory import ActiveMemory, MemoryOutline
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.domain.turn import Turn, lay_out_turns, read_turns, source_of, turn_text
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.projections.indexed_text import heading_text
-from agent_reminiscence.projections.texts import day_of
+from agent_reminiscence.projections.indexed_text import day_of, heading_text
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import AppendTextRequest, ConversationRequest, CreateRequest

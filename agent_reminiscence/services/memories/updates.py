@@ -14,8 +14,7 @@ from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.domain.memory import ActiveMemory, MemoryOutline, StoredMemory
 from agent_reminiscence.domain.payloads import MemoryArchived, MemoryUpdated
 from agent_reminiscence.exceptions import InvalidInputError, MemoryNotFoundError, VersionConflictError
-from agent_reminiscence.projections.indexed_text import heading_text
-from agent_reminiscence.projections.texts import day_of
+from agent_reminiscence.projections.indexed_text import day_of, heading_text
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import ArchiveRequest, CreateRequest, UpdateRequest

@@ -166,7 +166,7 @@ class Profiles:
         return await self._refresher.refresh(validation.external_id(external_id), validation.identifier("name", name))
 
     async def remove(self, external_id: str | int | UUID, name: str, *, actor: str | None = None) -> None:
-        """Remove a profile: it is written no more.
+        """Remove a profile: it is no longer updated.
 
         Its texts stay for `known_at` an earlier time; erase what they rest on to erase them.
 

@@ -16,7 +16,7 @@ from agent_reminiscence.domain.event import Event
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.views.beliefs import BeliefGraph
-from agent_reminiscence.views.reflection import read_reflection
+from agent_reminiscence.views.reflection import earlier, read_reflection
 from agent_reminiscence.views.visibility import Visibility
 
 # The most events, and the most reflections of the agent and of others, that are read for one reflection.
@@ -153,10 +153,10 @@ class ReflectionReader:
 
     async def _valid(self, db: SqlExecutor, eyes: Eyes, reflections: Sequence[Event]) -> Event | None:
         """The first of some reflections that names only earlier events that the agent sees."""
-        heads = await self._reflections.read_heads(db, eyes.external_id, _named(reflections))
+        named = await self._reflections.read_heads(db, eyes.external_id, _named(reflections))
+        heads = {event.event_id: event for event in named}
         for event in reflections:
-            before = {one.event_id: one for one in heads if one.position < event.position}
-            if read_reflection(event, before.get, eyes.visibility) is not None:
+            if read_reflection(event, earlier(heads, event), eyes.visibility) is not None:
                 return event
         return None
 

@@ -18,11 +18,11 @@ from agent_reminiscence.database.repositories.event_index import NewVector, Sear
 from agent_reminiscence.database.repositories.search import FoundTerm
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.event import Event, is_user_kind
+from agent_reminiscence.domain.event_text import EVENT_LANGUAGE, indexed_event_text
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.index import FIRST, are_among, chunk_number, position_of
 from agent_reminiscence.embedders.wordllama import WORDLLAMA_MODEL
 from agent_reminiscence.exceptions import EmbeddingError, InvalidInputError, RedactionError
-from agent_reminiscence.projections.user_events import indexed_event_text
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.recall.matching import BUNDLED_MATCH
@@ -39,8 +39,7 @@ _logger = logging.getLogger("agent_reminiscence.events")
 MAX_FOUND: Final = 1 << 20
 # How many events are looked up at once.
 _LOOKED_UP: Final = 5_000
-# The language in which events are indexed; they do not say theirs.
-_LANGUAGES: Final = ("en",)
+_LANGUAGES: Final = (EVENT_LANGUAGE,)
 
 
 class EventSearch:

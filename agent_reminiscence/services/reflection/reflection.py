@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
+from agent_reminiscence.agents.material import cut
 from agent_reminiscence.agents.model_call import Meter
 from agent_reminiscence.domain.belief import REFLECTED
 from agent_reminiscence.domain.event import Event
@@ -226,7 +227,7 @@ class Reflections:
         """Events as a model may read them: without secrets, which an import may have brought in, and not too long."""
         passages = [as_passage(event) for event in events]
         texts = await self._scrubber.scrub_texts([passage.text for passage in passages])
-        return [replace(one, text=_cut(text)) for one, text in zip(passages, texts, strict=True)]
+        return [replace(one, text=cut(text, SHOWN_CHARACTERS)[0]) for one, text in zip(passages, texts, strict=True)]
 
     async def _request(
         self, eyes: Eyes, outlook: Outlook, plan: ReflectionPlan, shown: _Shown, usage: ModelUsage, meter: Meter
@@ -307,10 +308,6 @@ def _newest(passages: Sequence[Passage], tokens: int) -> list[int]:
     """The indices of the newest passages that fit, ascending."""
     last = len(passages) - 1
     return sorted(last - index for index in choose_fitting(passages[::-1], tokens))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"
 
 
 def _key(agent_name: str, base: int) -> str:

@@ -13,18 +13,18 @@ from pydantic import BaseModel, Field
 from pydantic_ai import Agent, ModelRetry, RunContext
 
 from agent_reminiscence.agents.material import ABOUT_MATERIAL, MAX_SHOWN_CHARACTERS, as_line, cut, quoted
-from agent_reminiscence.agents.plan_dates import iso_day, iso_weekday
 from agent_reminiscence.agents.plans import (
     ROLE_SOURCES,
     CreateIntent,
-    DeletionIntent,
     LabelledText,
     MemoryUpdatePlan,
     Said,
     UpdateIntent,
 )
 from agent_reminiscence.domain.memory import ActiveMemory
+from agent_reminiscence.domain.remembering import DeletionRequest
 from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.text.days import iso_day, iso_weekday
 from agent_reminiscence.text.folding import fold_text
 
 MAX_INTENTS = 20
@@ -273,7 +273,7 @@ async def request_deletion(context: RunContext[UpdaterDeps], what: str, memories
         raise ModelRetry(f"the plan already has {MAX_INTENTS} deletions, which is the limit")
     problems = {ref: _why_unnamed(context, ref) for ref in memories}
     memory_ids = tuple(deps.memories[ref - 1].id for ref, problem in problems.items() if problem is None)
-    deps.plan.deletions = [*former, DeletionIntent(what=what, memory_ids=memory_ids, message=asked.message)]
+    deps.plan.deletions = [*former, DeletionRequest(what=what, memory_ids=memory_ids, message=asked.message)]
     if unnamed := [problem for problem in problems.values() if problem is not None]:
         raise ModelRetry(f"noted, but {unnamed[0]}; call again with all memories that hold it")
     return "noted"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent_reminiscence.domain.payloads import FailureReason, ModelUsage
+from agent_reminiscence.domain.payloads import AskOutcome, FailureReason, ModelUsage
 from agent_reminiscence.exceptions import AgentError
 
 
@@ -16,12 +16,14 @@ class Meter:
         usage: None until the call has ended. For a request without an answer it counts an estimate of what was sent.
         unanswered: How many requests had no answer, or only part of one, when the call ended.
         prompt: Version of the instructions and schema that were sent; None if no request was.
+        outcome: How it ended, as far as is known.
         is_recorded: Whether an event records the cost already.
     """
 
     usage: ModelUsage | None = None
     unanswered: int = 0
     prompt: str | None = None
+    outcome: AskOutcome = "failed"
     is_recorded: bool = False
 
 

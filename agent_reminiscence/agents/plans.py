@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
+from agent_reminiscence.domain.remembering import DeletionRequest
 from agent_reminiscence.domain.trust import Source
 
 type Role = Literal["user", "assistant", "tool"]
@@ -69,26 +70,12 @@ class UpdateIntent:
     messages: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletionIntent:
-    """Something the user asked to have deleted, which no model does.
-
-    Attributes:
-        memory_ids: The memories that hold it.
-        message: Index of the passed message in which the user asked, from 0.
-    """
-
-    what: str
-    memory_ids: tuple[UUID, ...]
-    message: int
-
-
 @dataclass(slots=True)
 class MemoryUpdatePlan:
     """Changes to make, and deletions the user asked for; nothing is written while the model runs."""
 
     intents: list[CreateIntent | UpdateIntent] = field(default_factory=list)
-    deletions: list[DeletionIntent] = field(default_factory=list)
+    deletions: list[DeletionRequest] = field(default_factory=list)
 
 
 # What the memorizer is shown, a window of a memory at a time

@@ -13,23 +13,25 @@ from agent_reminiscence.agents.model_call import AgentFailedError, Meter
 from agent_reminiscence.agents.models import AgentLimits
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.domain.event import EventKind
-from agent_reminiscence.domain.payloads import (
-    AskOutcome,
-    ModelAsked,
-    ModelUsage,
-    ReflectionAsked,
-)
-from agent_reminiscence.exceptions import StoreError
+from agent_reminiscence.domain.payloads import AskOutcome, ModelAsked, ReflectionAsked
+from agent_reminiscence.exceptions import AgentError, StoreError
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import WriteRequest
 from agent_reminiscence.services.runtime import Runtime
 
 _logger = logging.getLogger("agent_reminiscence.models")
 
-# How a call ends that was paid for and would most likely end the same way if it were made again.
+# Outcomes of calls that were paid for, and that would most likely end the same way again.
 _IN_VAIN: Final[frozenset[AskOutcome]] = frozenset({"invalid", "limit"})
 # A cancelled call waits at most this long for its cost to be recorded.
 _RECORD_SECONDS = 10.0
+
+
+class OutOfTokensError(AgentError):
+    """Too little is left of the day's tokens."""
+
+    def __init__(self) -> None:
+        super().__init__("this external_id has reached its daily token limit (agent_daily_tokens)")
 
 
 class ModelBudget:
@@ -74,70 +76,44 @@ class ModelBudget:
 
     @asynccontextmanager
     async def metered(
-        self, external_id: str, agent: str, *, reflection: ReflectionAsked | None = None
+        self, external_id: str, agent: str, *, profile: int | None = None, reflection: ReflectionAsked | None = None
     ) -> AsyncIterator[Meter]:
         """Record the cost of the enclosed call, however it ends, unless an event records it already.
 
         Args:
+            profile: Position of the definition of the profile that a text is asked for.
             reflection: What a reflector is asked; recorded if its model answers with nothing that can be used.
         """
         meter = Meter()
-        outcome: AskOutcome = "failed"
         try:
             yield meter
-            outcome = "answered"
+            meter.outcome = "answered"
         except AgentFailedError as error:
-            outcome = error.reason
+            meter.outcome = error.reason
             raise
         except StoreError:
-            outcome = "store"
+            meter.outcome = "store"
             raise
         except asyncio.CancelledError:
-            outcome = "cancelled"
+            meter.outcome = "cancelled"
             raise
         finally:
             if meter.usage is not None and not meter.is_recorded:
-                await self.record(
-                    external_id,
-                    agent,
-                    meter.usage,
-                    outcome,
+                payload = ModelAsked(
+                    agent=agent,
+                    outcome=meter.outcome,
+                    usage=(meter.usage,),
                     unanswered=meter.unanswered,
                     prompt=meter.prompt,
-                    reflection=reflection if outcome in _IN_VAIN else None,
+                    profile=profile,
+                    reflection=reflection if meter.outcome in _IN_VAIN else None,
                 )
+                await self.record(external_id, payload)
 
-    async def record(
-        self,
-        external_id: str,
-        agent: str,
-        usage: ModelUsage,
-        outcome: AskOutcome,
-        *,
-        unanswered: int = 0,
-        prompt: str | None = None,
-        profile: int | None = None,
-        reflection: ReflectionAsked | None = None,
-    ) -> None:
-        """Record the cost of a call that no other event records. A failure is only logged: the answer matters more.
-
-        Args:
-            unanswered: How many requests had no answer when the call ended.
-            prompt: Version of the prompt that was sent.
-            profile: Position of the definition of the profile that a text was asked for.
-            reflection: What a reflector was asked in vain.
-        """
-        if not usage.requests:
+    async def record(self, external_id: str, payload: ModelAsked) -> None:
+        """Record the cost of a call that no other event records. A failure is only logged: the answer matters more."""
+        if not any(usage.requests for usage in payload.usage):
             return
-        payload = ModelAsked(
-            agent=agent,
-            outcome=outcome,
-            usage=(usage,),
-            unanswered=unanswered,
-            prompt=prompt,
-            profile=profile,
-            reflection=reflection,
-        )
         try:
             async with asyncio.timeout(_RECORD_SECONDS), self._store.transaction(external_id) as db:
                 await self.record_within(db, external_id, payload)

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from agent_reminiscence.agents.plans import CreateIntent, Said, UpdateIntent
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.memory import MemorySelection
-from agent_reminiscence.domain.remembering import DeletionRequest, RememberedChange, RememberReport
+from agent_reminiscence.domain.remembering import RememberedChange, RememberReport
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import (
-    AgentError,
     ConfigurationError,
     InvalidInputError,
     MemoryNotFoundError,
@@ -26,7 +25,7 @@ from agent_reminiscence.exceptions import (
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.requests import CreateRequest, UpdateRequest
 from agent_reminiscence.services.memories.manager import MemoryManager
-from agent_reminiscence.services.model_budget import ModelBudget
+from agent_reminiscence.services.model_budget import ModelBudget, OutOfTokensError
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.text.folding import fold_text
 from agent_reminiscence.text.small_talk import is_small_talk
@@ -131,7 +130,7 @@ class RememberingService:
             return report.model_copy(update={"why": "Everything said is already stored or trivial."})
         limits = await self._budget.limits(request.external_id)
         if limits is None:
-            raise AgentError("this external_id has reached its daily token limit (agent_daily_tokens)")
+            raise OutOfTokensError
 
         # Imported here because it takes most of a second the first time.
         from agent_reminiscence.agents.memory_updater import UpdaterDeps, make_prompt, updater_agent
@@ -157,10 +156,7 @@ class RememberingService:
         return report.model_copy(
             update={
                 "changes": tuple(changes),
-                "deletion_requests": tuple(
-                    DeletionRequest(what=asked.what, memory_ids=asked.memory_ids, message=asked.message)
-                    for asked in deps.plan.deletions
-                ),
+                "deletion_requests": tuple(deps.plan.deletions),
                 "why": answered.output.why,
                 "usage": answered.usage,
             }

@@ -18,6 +18,7 @@ from agent_reminiscence.domain.profile import Profile
 from agent_reminiscence.exceptions import AgentError, ProfileNotFoundError
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import WriteRequest
+from agent_reminiscence.services.model_budget import OutOfTokensError
 from agent_reminiscence.services.profiles.draft import ProfileDraft
 from agent_reminiscence.services.profiles.extracting import ProfileExtractor
 from agent_reminiscence.services.profiles.writing import ProfileWriter, Writing
@@ -25,14 +26,10 @@ from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.tiers.reading_turns import ReadingTurns
 
 _DAY: Final = timedelta(days=1)
-# When to try again to write a text that the model was paid for and did not give.
+# The pause before a model is asked again that was paid and gave no usable text.
 RETRY_PAUSE: Final = timedelta(hours=1)
 # How often to look whether there is something to write a first text from.
 UNWRITTEN_LOOK: Final = timedelta(hours=1)
-
-
-class _OutOfTokensError(AgentError):
-    """Nothing is left of the day's tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +38,8 @@ class Refreshed:
 
     Attributes:
         names: Profiles with a new text.
-        resume_at: When to go on, if the day's tokens were used up or the model failed.
-        failure: Why the model gave no usable text, for the first profile of which that is true.
+        resume_at: When to continue, if the day's tokens were used up or the model failed.
+        failure: Why the model gave no usable text, for the first profile for which it gave none.
     """
 
     names: Sequence[str] = ()
@@ -86,11 +83,11 @@ class ProfileRefresher:
         resume_at: datetime | None = None
         for name in await self.find_due(external_id):
             try:
-                await self._refresh(external_id, name)
+                await self.refresh(external_id, name)
             except ProfileNotFoundError:
                 # Removed meanwhile.
                 continue
-            except _OutOfTokensError:
+            except OutOfTokensError:
                 midnight = self._clock().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
                 resume_at = midnight + _DAY
                 break
@@ -134,9 +131,6 @@ class ProfileRefresher:
             AgentError: The model gave no usable text, or the day's tokens are used up; the former text stays.
             StoreError: The store is unavailable.
         """
-        return await self._refresh(external_id, name)
-
-    async def _refresh(self, external_id: str, name: str) -> Profile:
         if self._writer is None:
             return await self._quote(external_id, name)
         asked_at, profile = await self._read(external_id, name)
@@ -171,7 +165,7 @@ class ProfileRefresher:
         while True:
             limits = await writer.limits(external_id, profile, spent=spent)
             if limits is None:
-                raise _OutOfTokensError("this external_id has reached its daily token limit (agent_daily_tokens)")
+                raise OutOfTokensError
             async with writer.metered(external_id, profile) as writing:
                 draft = await writer.write(external_id, profile, limits, writing, now=self._clock())
                 state = await self._record(external_id, profile, draft, head, writing)
@@ -213,7 +207,7 @@ class ProfileRefresher:
             await self._projector.record(db, event)
             state = await self._profiles.find(db, external_id, profile.name)
         if writing is not None:
-            writing.is_recorded = True
+            writing.meter.is_recorded = True
         return state
 
     async def _still_holds(

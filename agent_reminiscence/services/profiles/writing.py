@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -10,15 +9,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from agent_reminiscence.agents.model_call import AgentFailedError, Meter
+from agent_reminiscence.agents.model_call import Meter
 from agent_reminiscence.agents.models import AgentLimits
 from agent_reminiscence.config.constants import BUDGET_RESULTS, TIERS, Tier
-from agent_reminiscence.domain.payloads import AskOutcome, ProfileCitation
+from agent_reminiscence.domain.payloads import ProfileCitation
 from agent_reminiscence.domain.profile import Profile
 from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
-from agent_reminiscence.domain.search import LATEST, SearchRequest
+from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.domain.trust import Source
-from agent_reminiscence.exceptions import AgentError, RedactionError, StoreError
+from agent_reminiscence.exceptions import AgentError, RedactionError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.model_budget import ModelBudget
 from agent_reminiscence.services.profiles.draft import Line, ProfileDraft, fit
@@ -46,14 +45,11 @@ class Writing:
     Attributes:
         labels: The trust label of each chunk that was shown.
         rests_on: The memories that they are of.
-        is_recorded: Whether an event of the profile records the cost.
     """
 
-    meter: Meter = field(default_factory=Meter)
+    meter: Meter
     labels: dict[UUID, Source] = field(default_factory=dict)
     rests_on: set[UUID] = field(default_factory=set)
-    outcome: AskOutcome = "failed"
-    is_recorded: bool = False
 
     def show(self, found: RetrievalResult) -> RetrievalResult:
         """Note what is about to be shown.
@@ -90,30 +86,8 @@ class ProfileWriter:
     @asynccontextmanager
     async def metered(self, external_id: str, profile: Profile) -> AsyncIterator[Writing]:
         """Record what the enclosed block cost, however it ends, unless an event of the profile records it."""
-        writing = Writing()
-        try:
-            yield writing
-        except AgentFailedError as error:
-            writing.outcome = error.reason
-            raise
-        except StoreError:
-            writing.outcome = "store"
-            raise
-        except asyncio.CancelledError:
-            writing.outcome = "cancelled"
-            raise
-        finally:
-            usage = writing.meter.usage
-            if usage is not None and not writing.is_recorded:
-                await self._budget.record(
-                    external_id,
-                    AGENT,
-                    usage,
-                    writing.outcome,
-                    unanswered=writing.meter.unanswered,
-                    prompt=writing.meter.prompt,
-                    profile=profile.definition,
-                )
+        async with self._budget.metered(external_id, AGENT, profile=profile.definition) as meter:
+            yield Writing(meter)
 
     async def limits(self, external_id: str, profile: Profile, *, spent: int) -> AgentLimits | None:
         """What the next attempt at a text may cost; None if too little is left of the day.
@@ -152,12 +126,7 @@ class ProfileWriter:
             external_id=external_id,
             query=profile.question,
             limit=BUDGET_RESULTS,
-            tiers=TIERS,
             token_budget=min(SHOWN_TOKENS, max(1, int(SHOWN_SHARE * limits.max_tokens))),
-            min_confidence=None,
-            min_match=None,
-            as_of=None,
-            known_at=LATEST,
             # Nobody has asked: being quoted in a profile must not make a passage more important.
             counts_as_use=False,
         )
@@ -185,13 +154,13 @@ class ProfileWriter:
             limits=limits,
             meter=writing.meter,
         )
-        writing.outcome = "invalid"
+        writing.meter.outcome = "invalid"
         lines = _lines(answered.output, deps, writing) if answered.output.is_known else []
         await self._check([line.text for line in lines])
         fitting = fit(lines, profile.max_tokens)
         if answered.output.is_known and not fitting:
             raise AgentError("the model wrote no line that cites a passage and fits max_tokens")
-        writing.outcome = "answered"
+        writing.meter.outcome = "answered"
         return ProfileDraft(
             made_by="model",
             lines=fitting,

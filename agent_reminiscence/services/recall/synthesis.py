@@ -12,9 +12,9 @@ from agent_reminiscence.agents.model_call import AgentFailedError
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.domain.retrieval import CitedPassage, Omission, RetrievalResult, Synthesis, Usage
 from agent_reminiscence.domain.search import SearchRequest
-from agent_reminiscence.exceptions import AgentError, ConfigurationError, RedactionError, StoreError
+from agent_reminiscence.exceptions import ConfigurationError, RedactionError, StoreError
 from agent_reminiscence.services import validation
-from agent_reminiscence.services.model_budget import ModelBudget
+from agent_reminiscence.services.model_budget import ModelBudget, OutOfTokensError
 from agent_reminiscence.services.recall.neighbours import NeighbourReader
 from agent_reminiscence.services.recall.retrieval import RetrievalService
 from agent_reminiscence.services.runtime import Runtime
@@ -139,7 +139,7 @@ class SynthesisService:
             limits = await self._budget.limits(request.external_id)
             if limits is None:
                 if strict:
-                    raise AgentError("this external_id has reached its daily token limit (agent_daily_tokens)")
+                    raise OutOfTokensError
                 return _without(found, "synthesis_limit")
             # Redacted like stored texts: nobody means to send a key to a model's provider.
             (question,) = await self._scrubber.scrub_texts([request.query])

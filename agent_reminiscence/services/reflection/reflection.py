@@ -22,7 +22,7 @@ from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import AppendRequest
-from agent_reminiscence.services.model_budget import ModelBudget
+from agent_reminiscence.services.model_budget import ModelBudget, OutOfTokensError
 from agent_reminiscence.services.reflection.looking import Eyes, Outlook, ReflectionReader
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.text.rendering import Passage, choose_fitting
@@ -173,7 +173,7 @@ class Reflections:
         tenant = eyes.external_id
         limits = await self._budget.limits(tenant, least=MIN_REFLECTION_TOKENS)
         if limits is None:
-            raise AgentError("this external_id has reached its daily token limit (agent_daily_tokens)")
+            raise OutOfTokensError
         shown = await self._show(eyes, identity, outlook, min(SHOWN_TOKENS, int(SHOWN_SHARE * limits.max_tokens)))
         if not shown.deps.events and not shown.deps.others:
             raise AgentError("agent_max_tokens is too small to show the model an event; raise it")
@@ -184,7 +184,10 @@ class Reflections:
             )
             plan, usage = answered.output, answered.usage
             if plan.belief is None:
-                await self._budget.record(tenant, AGENT, usage, "answered", prompt=meter.prompt, reflection=asked)
+                nothing = ModelAsked(
+                    agent=AGENT, outcome="answered", usage=(usage,), prompt=meter.prompt, reflection=asked
+                )
+                await self._budget.record(tenant, nothing)
                 meter.is_recorded = True
                 return ReflectionReport(outcome="nothing", usage=usage)
             request = await self._request(eyes, outlook, plan, shown, usage, meter)

@@ -18,7 +18,7 @@ from agent_reminiscence.database.repositories.chunk_similarity import NearChunk
 from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, StatedRelationship
 from agent_reminiscence.domain.graph import TOGETHER
 from agent_reminiscence.domain.memory import StoredMemory
-from agent_reminiscence.domain.payloads import AskOutcome, Fallback, ModelUsage
+from agent_reminiscence.domain.payloads import AskOutcome, Fallback, ModelAsked, ModelUsage
 from agent_reminiscence.domain.trust import SOURCES, least_trusted, may_end
 from agent_reminiscence.exceptions import RedactionError, StoreError
 from agent_reminiscence.services.model_budget import ModelBudget
@@ -125,7 +125,7 @@ class MemorizingService:
     async def metered(self, external_id: str) -> AsyncIterator[Cost]:
         """Record what models cost in the enclosed block, however it ends, unless the consolidation event records it.
 
-        At its end, the turn at asking a model is given back.
+        At its end, the turn at asking a model is released.
         """
         cost = Cost()
         async with cost.turn:
@@ -140,15 +140,14 @@ class MemorizingService:
             finally:
                 if not cost.is_recorded:
                     for number, usage in enumerate(cost.usage):
-                        unanswered = cost.unanswered if number == 0 else 0
-                        await self._budget.record(
-                            external_id,
-                            AGENT,
-                            usage,
-                            cost.outcome,
-                            unanswered=unanswered,
+                        payload = ModelAsked(
+                            agent=AGENT,
+                            outcome=cost.outcome,
+                            usage=(usage,),
+                            unanswered=cost.unanswered if number == 0 else 0,
                             prompt=cost.prompts[0] if cost.prompts else None,
                         )
+                        await self._budget.record(external_id, payload)
 
     @property
     def has_model(self) -> bool:

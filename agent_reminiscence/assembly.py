@@ -215,14 +215,13 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
     )
     consolidation = ConsolidationService(runtime, projector, embedding, memorizing, promotion)
     review = LifecycleService(runtime, projector, promotion, max_chunks=config.max_chunks, ttl_days=config.ttl_days)
+    neighbours = NeighbourReader(runtime)
     refresher = ProfileRefresher(
         runtime,
         projector,
         reading_turns,
         ProfileExtractor(runtime, retrieval),
-        None
-        if models.retriever is None
-        else ProfileWriter(runtime, retrieval, NeighbourReader(runtime), budget, models.retriever),
+        None if models.retriever is None else ProfileWriter(runtime, retrieval, neighbours, budget, models.retriever),
     )
     work = WorkService(
         runtime,
@@ -250,7 +249,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         runtime=runtime,
         manager=manager,
         retrieval=retrieval,
-        synthesis=SynthesisService(runtime, retrieval, NeighbourReader(runtime), budget, models.retriever),
+        synthesis=SynthesisService(runtime, retrieval, neighbours, budget, models.retriever),
         remembering=RememberingService(runtime, manager, budget, models.updater),
         consolidation=consolidation,
         review=review,

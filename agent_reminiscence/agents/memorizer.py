@@ -15,9 +15,9 @@ from pydantic_ai import Agent, ModelRetry, RunContext
 from agent_reminiscence.agents.material import cut, framed, quoted
 from agent_reminiscence.agents.memorizer_mending import mend_endings, mend_plan
 from agent_reminiscence.agents.memorizer_plan import ConsolidationPlan, EndingsPlan
-from agent_reminiscence.agents.plan_dates import iso_day, iso_weekday
 from agent_reminiscence.agents.plans import ConsolidationMaterial, NewPassage, Reader, StoredPassage, WindowReading
 from agent_reminiscence.config.constants import ENTITY_TYPES, RELATIONSHIP_TYPES
+from agent_reminiscence.text.days import iso_day, iso_weekday
 from agent_reminiscence.text.rendering import Passage, render_lines
 
 # After these, what stands of the answers is used.

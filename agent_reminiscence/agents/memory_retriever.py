@@ -17,12 +17,12 @@ from pydantic_ai import Agent, ModelRetry, RunContext, Tool, ToolOutput
 from pydantic_ai.tools import ToolDefinition
 
 from agent_reminiscence.agents.material import ABOUT_RECALLED, cut, framed, quoted
-from agent_reminiscence.agents.plan_dates import iso_weekday
 from agent_reminiscence.agents.running import ANSWER_TOOL
 from agent_reminiscence.config.constants import TIERS, Tier
 from agent_reminiscence.domain.graph import TOGETHER
 from agent_reminiscence.domain.retrieval import RelationshipHit, RetrievalResult, SearchHit, as_passage
 from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.text.days import iso_weekday
 from agent_reminiscence.text.rendering import Passage as Shown
 from agent_reminiscence.text.rendering import render_lines
 
@@ -151,7 +151,7 @@ class RetrieverDeps:
 
     def was_shown(self, number: int, step: int) -> bool:
         """Whether the model has read this passage before `step`: it has not read what it asks for beside a call."""
-        return number in self.shown and self.shown[number] < step
+        return self.shown.get(number, step) < step
 
 
 def retriever_tools() -> list[Tool[RetrieverDeps]]:

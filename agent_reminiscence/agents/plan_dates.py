@@ -8,20 +8,6 @@ from datetime import UTC, datetime, timedelta
 _MAX_YEARS_AHEAD = 100
 
 
-def iso_day(moment: datetime) -> str:
-    """The day of a moment, in UTC: `2026-05-08`."""
-    return moment.astimezone(UTC).date().isoformat()
-
-
-# Not strftime: its names follow the machine's locale.
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-
-
-def iso_weekday(moment: datetime) -> str:
-    """The day of a moment with its weekday, in UTC: `2026-05-08 Friday`."""
-    return f"{iso_day(moment)} {WEEKDAYS[moment.astimezone(UTC).weekday()]}"
-
-
 _DATE = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2})([T ]\S+)?)?)?", re.ASCII)
 
 
@@ -71,16 +57,6 @@ def is_date(text: str, *, near: datetime) -> bool:
         return False
     # The year as written: the end of a year falls in the next one.
     return int(text[:4]) <= near.year + _MAX_YEARS_AHEAD
-
-
-def start_date(text: str | None) -> datetime | None:
-    """The beginning of what a date names; None for none."""
-    return None if text is None else read_date(text)
-
-
-def end_date(text: str | None) -> datetime | None:
-    """The end of what a date names; None for none."""
-    return None if text is None else read_date(text, is_end=True)
 
 
 def ending_date(on: str | None, said_at: datetime) -> datetime:

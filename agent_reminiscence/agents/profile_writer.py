@@ -17,9 +17,9 @@ from agent_reminiscence.agents.memory_retriever import (
     retriever_tools,
     without_marks,
 )
-from agent_reminiscence.agents.plan_dates import iso_weekday
 from agent_reminiscence.agents.running import ANSWER_TOOL
 from agent_reminiscence.domain.retrieval import RetrievalResult
+from agent_reminiscence.text.days import iso_weekday
 from agent_reminiscence.text.invisible import INVISIBLE
 
 # Recorded by no event; the tests show the whole prompt.
@@ -85,7 +85,7 @@ def make_prompt(deps: RetrieverDeps, found: RetrievalResult, question: str, *, m
 def check_lines(context: RunContext[RetrieverDeps], answer: RetrievalAnswer) -> RetrievalAnswer:
     """Ask for the passages of lines without any; at the last attempt such lines are left out instead."""
     lines = split_lines(answer.answer)
-    if answer.is_known and context.retry < context.max_retries and not all(cited for _, cited in lines):
+    if answer.is_known and not context.last_attempt and not all(cited for _, cited in lines):
         raise ModelRetry("end each line with the numbers of the passages that say it; leave out a line that none says")
     return answer
 

@@ -132,7 +132,7 @@ def mend(context: RunContext[ReflectorDeps], plan: ReflectionPlan) -> Reflection
             replaces=plan.replaces if plan.replaces in deps.own else None,
             contradicts=_known(plan.contradicts, deps.others),
         )
-    if context.retry >= context.max_retries:
+    if context.last_attempt:
         return _NOTHING
     if not belief:
         raise ModelRetry("write the belief in a sentence, or set it to null if nothing new follows")

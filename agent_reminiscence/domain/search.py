@@ -34,12 +34,12 @@ class SearchRequest:
     external_id: str
     query: str
     limit: int
-    tiers: Sequence[Tier]
-    token_budget: int | None
-    min_confidence: float | None
-    min_match: float | None
-    as_of: datetime | None
-    known_at: datetime
+    tiers: Sequence[Tier] = TIERS
+    token_budget: int | None = None
+    min_confidence: float | None = None
+    min_match: float | None = None
+    as_of: datetime | None = None
+    known_at: datetime = LATEST
     where: Filter | None = None
     counts_as_use: bool = True
     profile: str | None = None

@@ -12,8 +12,8 @@ from agent_reminiscence.domain.trust import least_trusted
 from agent_reminiscence.domain.turn import turn_ids
 from agent_reminiscence.projections.change import Change
 from agent_reminiscence.projections.created import index_entries
-from agent_reminiscence.projections.indexed_text import day_of
 from agent_reminiscence.projections.texts import add_texts, lay_out, reread
+from agent_reminiscence.text.days import day_of
 
 
 async def apply_appended(db: SqlExecutor, tables: Tables, event: Event) -> Change:

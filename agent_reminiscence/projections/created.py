@@ -19,8 +19,9 @@ from agent_reminiscence.domain.payloads import ChunkEntry, MemoryCreated, read_p
 from agent_reminiscence.domain.trust import SOURCE_TRUST
 from agent_reminiscence.domain.turn import turn_ids, turns_of
 from agent_reminiscence.projections.change import Change
-from agent_reminiscence.projections.indexed_text import IndexedText, day_of, index_chunk
+from agent_reminiscence.projections.indexed_text import IndexedText, index_chunk
 from agent_reminiscence.projections.texts import add_texts
+from agent_reminiscence.text.days import day_of
 from agent_reminiscence.text.folding import fold_name, fold_text, without_speaker
 
 # A chunk's importance until a consolidation rates it.

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 
 from agent_reminiscence.database.repositories.text_index import PostedText
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.index import QUESTION, TIME_WORDS, USER, speaker_term
 from agent_reminiscence.domain.said import SaidFrom, said_parts
+from agent_reminiscence.text.days import day_of
 from agent_reminiscence.text.periods import day_terms, has_time_words, is_question, mentioned_periods
 from agent_reminiscence.text.words import analyse
 
@@ -109,11 +110,6 @@ def _index(
         | (USER if speaker_key == USER_KEY else 0)
     )
     return IndexedText(len(terms), counts, flags, sha256(text.encode()))
-
-
-def day_of(moment: datetime) -> date:
-    """The day that a heading names, in UTC."""
-    return moment.astimezone(UTC).date()
 
 
 def embedded_text(content: str) -> str:

@@ -21,8 +21,8 @@ from agent_reminiscence.domain.trust import Source, least_trusted
 from agent_reminiscence.domain.turn import turn_ids, turns_of
 from agent_reminiscence.projections.change import Change
 from agent_reminiscence.projections.created import index_entries
-from agent_reminiscence.projections.indexed_text import day_of
 from agent_reminiscence.projections.texts import add_texts, lay_out, reread
+from agent_reminiscence.text.days import day_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from agent_reminiscence.domain.memory import ActiveMemory, MemoryOutline
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.domain.turn import Turn, lay_out_turns, read_turns, source_of, turn_text
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.projections.indexed_text import day_of, heading_text
+from agent_reminiscence.projections.indexed_text import heading_text
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import AppendTextRequest, ConversationRequest, CreateRequest
@@ -25,6 +25,7 @@ from agent_reminiscence.services.memories.creation import MemoryCreation
 from agent_reminiscence.services.memories.writes import MemoryWrites, Written
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.vectors.writing import MadeVectors, WriteVectors
+from agent_reminiscence.text.days import day_of
 
 # A conversation's next memory begins before a turn that would make the last one longer than this.
 CONVERSATION_MEMORY_CHARACTERS: Final = 16_000

@@ -14,7 +14,7 @@ from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.domain.memory import ActiveMemory, MemoryOutline, StoredMemory
 from agent_reminiscence.domain.payloads import MemoryArchived, MemoryUpdated
 from agent_reminiscence.exceptions import InvalidInputError, MemoryNotFoundError, VersionConflictError
-from agent_reminiscence.projections.indexed_text import day_of, heading_text
+from agent_reminiscence.projections.indexed_text import heading_text
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import ArchiveRequest, CreateRequest, UpdateRequest
@@ -26,6 +26,7 @@ from agent_reminiscence.services.memories.layout import new_texts, same_entries
 from agent_reminiscence.services.memories.writes import MemoryWrites, Written, write_event
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.vectors.writing import MadeVectors, WriteVectors
+from agent_reminiscence.text.days import day_of
 
 
 class MemoryUpdates:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from agent_reminiscence.config.constants import NAME_LOOKUP_KEYS, TIERS
+from agent_reminiscence.config.constants import NAME_LOOKUP_KEYS
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.profile import LiveStatement
 from agent_reminiscence.domain.payloads import ProfileCitation
 from agent_reminiscence.domain.profile import Profile
 from agent_reminiscence.domain.said import said_parts
-from agent_reminiscence.domain.search import LATEST, SearchRequest
+from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.services.profiles.choosing import Sentence, choose, find_statements
 from agent_reminiscence.services.profiles.draft import Line, ProfileDraft
+from agent_reminiscence.services.recall.graph_list import mentioned_names
 from agent_reminiscence.services.recall.retrieval import RetrievalService
 from agent_reminiscence.services.runtime import Runtime
+from agent_reminiscence.text.days import iso_day
 from agent_reminiscence.text.folding import fold_name, without_speaker
 from agent_reminiscence.text.names import candidate_keys, mentioned_keys
 from agent_reminiscence.text.tokens import count_lines
@@ -68,12 +69,6 @@ class ProfileExtractor:
             external_id=external_id,
             query=question,
             limit=ASKED_HITS,
-            tiers=TIERS,
-            token_budget=None,
-            min_confidence=None,
-            min_match=None,
-            as_of=None,
-            known_at=LATEST,
             # Nobody has asked: being quoted in a profile must not make a passage more important.
             counts_as_use=False,
         )
@@ -87,14 +82,8 @@ class ProfileExtractor:
         keys = candidate_keys(question)[:NAME_LOOKUP_KEYS]
         rows = await self._graph.known_names(db, external_id, keys) if keys else []
         spoken = await self._profiles.find_speakers(db, external_id, [fold_name(key) for key in keys])
-        known = {key: "person" for key in keys if fold_name(key) in spoken}
-        known |= {row.key: row.type for row in reversed(rows)}
-        by_key: defaultdict[str, list[UUID]] = defaultdict(list)
-        for row in rows:
-            by_key[row.key].append(row.canonical_id)
-        named = mentioned_keys(question, known=known)
-        speakers = {fold_name(key) for key in named} & spoken
-        return speakers, list(dict.fromkeys(entity for key in named for entity in by_key[key]))
+        named, entity_ids = mentioned_names(question, rows, [key for key in keys if fold_name(key) in spoken])
+        return {fold_name(key) for key in named} & spoken, entity_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,4 +149,4 @@ def _line(sentence: Sentence) -> str:
     """A sentence with its date, who said it, and its trust label unless that is the user's."""
     said = f"{sentence.speaker}: {sentence.text}" if sentence.speaker else sentence.text
     label = "" if sentence.source == "user" else f"(source: {sentence.source}) "
-    return f"{sentence.said_at.astimezone(UTC).date().isoformat()} {label}{said}"
+    return f"{iso_day(sentence.said_at)} {label}{said}"

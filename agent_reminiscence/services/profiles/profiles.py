@@ -26,7 +26,7 @@ MAX_PROFILE_TOKENS: Final = 4_000
 class Profiles:
     """`memory.admin.profiles`: standing summaries, texts about a tenant that keep themselves up to date.
 
-    A profile answers a question, such as "Who is Robin, and what matters to her?". A worker writes its text anew when
+    A profile answers a question, such as "Who is Robin, and what matters to her?". A worker rewrites its text when
     memory has changed: with the model of `memory_retrieve`, or without a model by quoting memory. Recall only reads it:
     `retrieve_memories(..., profile=name)`.
     """
@@ -56,8 +56,8 @@ class Profiles:
         Args:
             name: What it is called in other calls and in prompts; at most 256 characters.
             question: What the text answers; at most 20,000 characters, redacted before it is stored. If it names
-                somebody, a text without a model quotes only what they say or what names them. With another question
-                than before, the former text no longer stands; with the same one, it does.
+                somebody, a text without a model quotes only what they say or what names them. A new question
+                discards the former text; with the same one it is kept.
             refresh: `consolidation`: after each consolidation. `daily`: once a day. Both only if memory has changed.
             max_tokens: The longest text, from 50 to 4,000 tokens of the bundled tokenizer.
             refresh_tokens: How many tokens a model may read and write for one text, from 2,000; None is

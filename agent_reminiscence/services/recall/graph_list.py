@@ -20,6 +20,7 @@ from agent_reminiscence.database.repositories.graph.store import (
     GraphStore,
     RelationshipOutline,
 )
+from agent_reminiscence.database.repositories.graph.tables import KnownEntityName
 from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.database.repositories.search import (
     Evidence,
@@ -113,6 +114,23 @@ class GraphPart:
 NO_GRAPH = GraphPart()
 
 
+def mentioned_names(
+    question: str, rows: Sequence[KnownEntityName], speakers: Collection[str] = ()
+) -> tuple[list[str], list[UUID]]:
+    """The names that a question mentions, as keys, and the entities that have them, each once, in order.
+
+    Args:
+        rows: Known names that it may mean.
+        speakers: Keys of names under which somebody has spoken.
+    """
+    known = dict.fromkeys(speakers, "person") | {row.key: row.type for row in reversed(rows)}
+    by_key: defaultdict[str, list[UUID]] = defaultdict(list)
+    for row in rows:
+        by_key[row.key].append(row.canonical_id)
+    keys = mentioned_keys(question, known=known)
+    return keys, list(dict.fromkeys(entity_id for key in keys for entity_id in by_key[key]))
+
+
 class GraphRecall:
     """Finds what the graph adds to a search, in three steps that carry their own state.
 
@@ -149,12 +167,8 @@ class GraphRecall:
         rows = await self._repository.known_names(db, request.external_id, keys) if keys else []
         if not rows:
             return None
-        known = {row.key: row.type for row in reversed(rows)}
-        by_key: defaultdict[str, list[UUID]] = defaultdict(list)
-        for row in rows:
-            by_key[row.key].append(row.canonical_id)
-        named = (entity_id for key in mentioned_keys(request.query, known=known) for entity_id in by_key[key])
-        entity_ids = list(dict.fromkeys(named))[:RECALL_SEEDS]
+        _, found = mentioned_names(request.query, rows)
+        entity_ids = found[:RECALL_SEEDS]
         return Named(request, entity_ids, stream) if entity_ids else None
 
     async def reach(self, named: Named) -> Reached:

@@ -81,7 +81,7 @@ class RetrievalService:
         """Return the best chunks for the question with a summary of them; deterministic.
 
         Raises:
-            ProfileNotFoundError: The request names a profile that there is not.
+            ProfileNotFoundError: There is no such profile.
         """
         profile = None if request.profile is None else await self._find_profile(request, request.profile)
         for _ in range(_MAX_FOLLOWED):

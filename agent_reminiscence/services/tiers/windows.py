@@ -26,8 +26,8 @@ from agent_reminiscence.domain.graph import ANY_TYPE
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
 from agent_reminiscence.domain.said import said_parts
 from agent_reminiscence.domain.trust import SOURCES, Source, may_end, most_trusted
-from agent_reminiscence.projections.indexed_text import day_of
 from agent_reminiscence.services.tiers.importance import count_details
+from agent_reminiscence.text.days import day_of
 from agent_reminiscence.text.folding import WORD, without_speaker
 from agent_reminiscence.text.sentences import first_sentence
 from agent_reminiscence.text.small_talk import is_small_talk

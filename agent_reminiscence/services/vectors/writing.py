@@ -27,11 +27,12 @@ from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.index import FIRST, LAYOUT_DTYPE, chunk_number
 from agent_reminiscence.domain.payloads import MemoryCreated
-from agent_reminiscence.projections.indexed_text import day_of, embedded_text, heading_text
+from agent_reminiscence.projections.indexed_text import embedded_text, heading_text
 from agent_reminiscence.services.vectors.cells import wants_sorting
 from agent_reminiscence.services.vectors.filling import EmbeddingService, Vectors, read_batch
 from agent_reminiscence.services.vectors.generations import NoEmbedderError
 from agent_reminiscence.services.vectors.norms import INLINE_CHUNKS, window_norms
+from agent_reminiscence.text.days import day_of
 
 # How many vectors one statement stores, so that no statement takes long.
 _BATCH_VECTORS: Final = 1_000

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_reminiscence.agents.plan_dates import ending_date, is_date, iso_weekday, read_date
+from agent_reminiscence.agents.plan_dates import ending_date, is_date, read_date
+from agent_reminiscence.text.days import iso_weekday
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,8 @@ import pytest
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.index import QUESTION, TIME_WORDS, USER, speaker_term
 from agent_reminiscence.domain.said import SaidFrom
-from agent_reminiscence.projections.indexed_text import (
-    day_of,
-    fact_text,
-    heading_text,
-    index_chunk,
-    index_fact,
-    index_heading,
-)
+from agent_reminiscence.projections.indexed_text import fact_text, heading_text, index_chunk, index_fact, index_heading
+from agent_reminiscence.text.days import day_of
 from agent_reminiscence.text.folding import fold_name
 from agent_reminiscence.text.periods import period_terms
 from agent_reminiscence.text.words import analyse

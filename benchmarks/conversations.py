@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -81,6 +81,11 @@ class Conversation:
     def external_id(self) -> str:
         """Whose memory it is in the benchmark."""
         return f"conversation-{self.name}"
+
+    @property
+    def next_day(self) -> datetime:
+        """The day after the last session: a benchmark's present, so that the data's age plays no part."""
+        return max(session.occurred_at for session in self.sessions) + timedelta(days=1)
 
 
 def load_locomo(path: Path) -> list[Conversation]:

@@ -22,7 +22,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -131,8 +131,7 @@ async def run(
     arguments: argparse.Namespace, conversations: Sequence[Conversation], setups: Sequence[Setup]
 ) -> dict[str, Any]:
     """Everything that was asked for: each setup in turn, then the systems beside them."""
-    # The package's present, so that the data's age plays no part.
-    latest = max(session.occurred_at for one in conversations for session in one.sessions) + timedelta(days=1)
+    latest = max(one.next_day for one in conversations)
     result: dict[str, Any] = {"systems": []} | {
         part: {} for part in ("own_words", "nothing_there", "graph", "ablation")
     }

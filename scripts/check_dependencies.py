@@ -25,9 +25,9 @@ LAUNCHER = "agent_reminiscence_ledger"
 REQUIREMENTS = ROOT / "requirements"
 # A plugin for pytest, which brings what it imports besides.
 PLUGIN = ROOT / PACKAGE / "testing.py"
-# Extras that `all` leaves out, with the file that pins them, and the modules that the package knows of what they bring:
-# they are not installed here.
-APART = {"mem0": "mem0"}
+# The extra that `all` leaves out, which is also the name of the file that pins it, and the modules that the package
+# knows of what it brings: they are not installed here.
+APART = "mem0"
 MODULES_APART = {"mem0": "mem0ai", "sentence_transformers": "sentence-transformers"}
 # What that file leaves out: scripts/pin_requirements.py says why.
 UNPINNED = {"sentence-transformers"}
@@ -39,25 +39,21 @@ def main() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     needed = [Requirement(text) for text in project["project"]["dependencies"]]
     declared = needed + _of_extras(project["project"])
-    apart = {extra: _requirements(project["project"], extra) for extra in APART}
+    apart = _requirements(project["project"], APART)
     groups = [Requirement(text) for group in project["dependency-groups"].values() for text in group]
 
     problems = [
-        *_compare_imports(declared + [one for requirements in apart.values() for one in requirements]),
+        *_compare_imports(declared + apart),
         *_compare_pins(needed, "core"),
         *_compare_pins(declared, "runtime"),
         *_compare_pins(declared + groups, "dev"),
-        *(
-            problem
-            for extra, file in APART.items()
-            for problem in _compare_pins([one for one in apart[extra] if one.name not in UNPINNED], file)
-        ),
+        *_compare_pins([one for one in apart if one.name not in UNPINNED], APART),
     ]
     for problem in problems:
         print(problem, file=sys.stderr)
     if problems:
         sys.exit(1)
-    declared += [one for requirements in apart.values() for one in requirements]
+    declared += apart
     print(
         f"{len(declared)} dependencies, {len(declared) - len(needed)} of them of extras: declared, imported and pinned"
     )
@@ -65,7 +61,7 @@ def main() -> None:
 
 def _of_extras(project: dict[str, Any]) -> list[Requirement]:
     """What the extras add, without those of `APART`."""
-    extras = [name for name in project["optional-dependencies"] if name not in APART]
+    extras = [name for name in project["optional-dependencies"] if name != APART]
     return [one for name in extras for one in _requirements(project, name)]
 
 

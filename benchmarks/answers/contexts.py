@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Protocol
 
@@ -115,7 +114,8 @@ async def add_contexts(
     async with AsyncExitStack() as opened:
         recalls: dict[str, Recall] = {}
         if MEMORY in systems:
-            memory = AgentMem(config, clock=lambda: present(cases))
+            present = max(case.conversation.next_day for case in cases)
+            memory = AgentMem(config, clock=lambda: present)
             recalls[MEMORY] = MemoryRecall(await opened.enter_async_context(memory))
         if BM25 in systems:
             recalls[BM25] = Bm25Recall()
@@ -127,11 +127,6 @@ async def add_contexts(
             for case in about:
                 lacking = _lacking(record, case, systems, budgets)
                 record.add(*[await _line(recalls[system], case, system, budget) for system, budget in lacking])
-
-
-def present(cases: Sequence[Case]) -> datetime:
-    """The package's present: the day after the last session, so that the data's age plays no part."""
-    return max(session.occurred_at for case in cases for session in case.conversation.sessions) + timedelta(days=1)
 
 
 def _lacking(record: Record, case: Case, systems: Sequence[str], budgets: Sequence[int]) -> list[tuple[str, int]]:

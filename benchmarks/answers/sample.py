@@ -6,7 +6,6 @@ import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from hashlib import sha256
 
 from benchmarks.conversations import UNANSWERABLE, Conversation, Question
@@ -32,8 +31,7 @@ class Case:
     @property
     def asked_at(self) -> str:
         """When it is asked: as the data set says, or on the day after the last session."""
-        last = max(session.occurred_at for session in self.conversation.sessions)
-        return self.question.asked_at or f"{last + timedelta(days=1):%Y-%m-%d}"
+        return self.question.asked_at or f"{self.conversation.next_day:%Y-%m-%d}"
 
 
 def sample(

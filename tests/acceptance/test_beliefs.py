@@ -20,13 +20,6 @@ MakeConfig = Callable[..., Config]
 
 
 @pytest.fixture
-async def memory(config: MakeConfig) -> AsyncIterator[AgentMem]:
-    """A memory on PostgreSQL."""
-    async with AgentMem(config()) as opened:
-        yield opened
-
-
-@pytest.fixture
 async def followed(with_neo4j: MakeConfig) -> AsyncIterator[AgentMem]:
     """A memory whose graph Neo4j follows where the test says so."""
     async with AgentMem(with_neo4j()) as opened:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing
+from contextlib import AsyncExitStack, aclosing, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from agent_reminiscence import AgentMem, CommitUnknownError, Config, Event, InvalidInputError, NotInitializedError, sync
+from agent_reminiscence import AgentMem, CommitUnknownError, Config, InvalidInputError, NotInitializedError, sync
 from agent_reminiscence.database.announcements import BUCKETS, channel_of
 from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
 from agent_reminiscence.exceptions import UsageError
 from agent_reminiscence.resilience.breaker import Breaker
 from agent_reminiscence.services.ledger import subscriptions
 from tests.acceptance.conftest import Server, SocketServer, dsn
+from tests.support.following import Follower, following
 from tests.support.proxy import DeafeningProxy
 from tests.support.servers import BOTH_SERVERS
 
@@ -59,49 +60,6 @@ async def superuser(server: Server, database: str) -> AsyncIterator[SqlExecutor]
     db = await open_connection(server.superuser(database))
     yield db
     db.close()
-
-
-class _Follower:
-    """A task that follows a stream and keeps what came."""
-
-    def __init__(self, memory: AgentMem, external_id: str, **arguments: Any) -> None:
-        self.events: list[Event] = []
-        self._came = asyncio.Condition()
-        self._task = asyncio.create_task(self._follow(memory, external_id, arguments))
-
-    async def _follow(self, memory: AgentMem, external_id: str, arguments: dict[str, Any]) -> None:
-        async with aclosing(memory.ledger.subscribe(external_id, **arguments)) as events:
-            async for event in events:
-                async with self._came:
-                    self.events.append(event)
-                    self._came.notify_all()
-
-    @property
-    def positions(self) -> list[int]:
-        return [event.position for event in self.events]
-
-    async def until(self, events: int) -> None:
-        """Wait until so many came."""
-        async with asyncio.timeout(_PATIENCE_SECONDS), self._came:
-            await self._came.wait_for(lambda: len(self.events) >= events)
-
-    async def ended(self) -> None:
-        """Wait until it ends, and raise what ended it."""
-        async with asyncio.timeout(_PATIENCE_SECONDS):
-            await self._task
-
-    async def leave(self) -> None:
-        self._task.cancel()
-        await asyncio.wait({self._task})
-
-
-@asynccontextmanager
-async def _following(memory: AgentMem, external_id: str, **arguments: Any) -> AsyncIterator[_Follower]:
-    follower = _Follower(memory, external_id, **arguments)
-    try:
-        yield follower
-    finally:
-        await follower.leave()
 
 
 async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
@@ -144,7 +102,7 @@ async def test_what_is_there_comes_first_and_then_what_is_new(
     note = await memory.create_active_memory("agent-1", "Tea", "The tea is in the blue tin.")
     await _append(memory, "agent-1", 2)
 
-    async with _following(memory, "agent-1") as follower, AgentMem(config()) as other:
+    async with following(memory, "agent-1") as follower, AgentMem(config()) as other:
         await follower.until(3)
         await _until_heard(superuser)
         await other.update_active_memory("agent-1", note.id, content="The tea is in the red tin.")
@@ -161,7 +119,7 @@ async def test_it_starts_after_a_position_or_from_now_on(memory: AgentMem) -> No
     """A position is where somebody stopped; None is whatever the end is when the subscription first looks."""
     await _append(memory, "agent-1", 5)
 
-    async with _following(memory, "agent-1", after=3) as later, _following(memory, "agent-1", after=None) as new:
+    async with following(memory, "agent-1", after=3) as later, following(memory, "agent-1", after=None) as new:
         await later.until(2)
 
         async def has_begun() -> bool:
@@ -182,7 +140,7 @@ async def test_it_starts_after_a_position_or_from_now_on(memory: AgentMem) -> No
 
 async def test_a_stream_that_has_no_event_yet_can_be_followed(memory: AgentMem, superuser: SqlExecutor) -> None:
     """Its first event is announced like any other."""
-    async with _following(memory, "nobody-yet") as follower:
+    async with following(memory, "nobody-yet") as follower:
         await _until_heard(superuser)
         await _append(memory, "nobody-yet", 1)
         await follower.until(1)
@@ -196,7 +154,7 @@ async def test_only_the_kinds_and_the_actor_asked_for_come(memory: AgentMem, sup
         await memory.ledger.append("agent-1", "agent.spoke", {"n": number}, actor=f"agent-{number % 3}")
         await memory.ledger.append("agent-1", "agent.thought", {"n": number}, actor="agent-0")
 
-    async with _following(memory, "agent-1", kinds=["agent.spoke", "world.observed"], actor="agent-0") as follower:
+    async with following(memory, "agent-1", kinds=["agent.spoke", "world.observed"], actor="agent-0") as follower:
         await follower.until(10)
         await _until_heard(superuser)
         await memory.ledger.append("agent-1", "agent.thought", {}, actor="agent-0")
@@ -218,7 +176,7 @@ async def test_a_rare_kind_is_looked_for_piece_by_piece(
     for number in range(40):
         await memory.ledger.append("agent-1", "agent.reflected" if number % 19 == 0 else "agent.spoke", {"n": number})
 
-    async with _following(memory, "agent-1", kinds=["agent.reflected"]) as follower:
+    async with following(memory, "agent-1", kinds=["agent.reflected"]) as follower:
         await follower.until(3)
         await _until_heard(superuser)
         await memory.ledger.append("agent-1", "agent.spoke", {})
@@ -236,7 +194,7 @@ async def test_more_than_a_page_comes_whole_while_it_grows(memory: AgentMem, con
             for number in range(300):
                 await writer.ledger.append("agent-1", "world.observed", {"by": name, "n": number})
 
-        async with _following(memory, "agent-1") as follower:
+        async with following(memory, "agent-1") as follower:
             await asyncio.gather(write(memory, "one"), write(other, "two"))
             await follower.until(600)
 
@@ -250,7 +208,7 @@ async def test_an_import_is_announced(memory: AgentMem, superuser: SqlExecutor, 
     await _append(memory, "agent-1", 250)
     await memory.admin.export("agent-1", tmp_path / "agent-1.jsonl")
 
-    async with _following(memory, "agent-2") as follower:
+    async with following(memory, "agent-2") as follower:
         await _until_heard(superuser)
         await memory.admin.import_(tmp_path / "agent-1.jsonl", "agent-2")
         await follower.until(250)
@@ -261,12 +219,12 @@ async def test_an_import_is_announced(memory: AgentMem, superuser: SqlExecutor, 
 async def test_an_erasure_comes_and_the_erased_come_empty(memory: AgentMem, superuser: SqlExecutor) -> None:
     """Who follows learns what is to be forgotten; who comes later gets the emptied events, in their places."""
     note = await memory.create_active_memory("agent-1", "Safe", "The code is tangerine.")
-    async with _following(memory, "agent-1") as follower:
+    async with following(memory, "agent-1") as follower:
         await follower.until(1)
         await _until_heard(superuser)
         receipt = await memory.admin.erase("agent-1", memory_id=note.id)
         await follower.until(2)
-    async with _following(memory, "agent-1") as later:
+    async with following(memory, "agent-1") as later:
         await later.until(2)
 
     assert follower.events[0].payload["content"] == "The code is tangerine."
@@ -302,7 +260,7 @@ async def test_another_tenants_events_do_not_come(memory: AgentMem, superuser: S
         name for name in (f"neighbour-{n}" for n in range(10_000)) if announcements.name_of(name).bucket == own.bucket
     )
 
-    async with _following(memory, "agent-1") as follower:
+    async with following(memory, "agent-1") as follower:
         await _until_heard(superuser)
         await _append(memory, neighbour, 3)
         await _append(memory, "agent-1", 1)
@@ -336,7 +294,7 @@ async def test_what_another_process_writes_comes(
     memory: AgentMem, server: Server, database: str, superuser: SqlExecutor
 ) -> None:
     """Two processes share nothing but the database."""
-    async with _following(memory, "agent-1") as follower:
+    async with following(memory, "agent-1") as follower:
         await _until_heard(superuser)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -364,7 +322,7 @@ async def test_one_connection_listens_for_all_and_only_while_there_are_any(
     await _append(memory, "agent-0", 1)
     assert await superuser.fetch_all(_LISTENERS) == []
 
-    followers = [_Follower(memory, f"agent-{number % 25}") for number in range(50)]
+    followers = [Follower(memory, f"agent-{number % 25}") for number in range(50)]
     announcements = memory._parts.stores.postgres.announcements
     assert announcements is not None
     buckets = {announcements.name_of(f"agent-{number}").bucket for number in range(25)}
@@ -391,7 +349,7 @@ async def test_one_connection_listens_for_all_and_only_while_there_are_any(
 async def test_a_subscription_begins_again_after_the_last_has_left(memory: AgentMem, superuser: SqlExecutor) -> None:
     """At once and later."""
     for number in range(4):
-        async with _following(memory, "agent-1", after=number) as follower:
+        async with following(memory, "agent-1", after=number) as follower:
             await _append(memory, "agent-1", 1)
             await follower.until(1)
         assert follower.positions == [number + 1]
@@ -431,7 +389,7 @@ async def test_closing_the_memory_ends_a_subscription_with_an_error(config: Make
     async with AgentMem(config()) as memory:
         ledger = memory.ledger
         await _append(memory, "agent-1", 2)
-        waiting, idle = _Follower(memory, "agent-1"), ledger.subscribe("agent-1")
+        waiting, idle = Follower(memory, "agent-1"), ledger.subscribe("agent-1")
         assert (await anext(idle)).position == 1
         await waiting.until(2)
         await _until_heard(superuser)
@@ -470,7 +428,7 @@ async def test_a_listener_that_is_ended_is_replaced_and_nothing_is_lost(
     memory: AgentMem, config: MakeConfig, superuser: SqlExecutor
 ) -> None:
     """Again and again, while somebody writes without a pause."""
-    async with AgentMem(config()) as other, _following(memory, "agent-1") as follower:
+    async with AgentMem(config()) as other, following(memory, "agent-1") as follower:
         written, is_over = 0, asyncio.Event()
 
         async def write() -> None:
@@ -525,8 +483,8 @@ async def test_where_notifications_do_not_pass_it_looks_by_itself(
     proxy, config = deafened
     async with (
         AgentMem(config(subscription_poll_seconds=0.05)) as behind,
-        _following(behind, "agent-1") as follower,
-        _following(behind, "agent-2"),
+        following(behind, "agent-1") as follower,
+        following(behind, "agent-2"),
     ):
         await _append(memory, "agent-1", 3)
         await follower.until(3)
@@ -548,7 +506,7 @@ async def test_a_pooler_that_is_gone_is_noticed(
     monkeypatch.setattr(subscriptions, "PROOF_SECONDS", 0.3)
     monkeypatch.setattr(subscriptions, "DEAF_SECONDS", 0.1)
     proxy, config = deafened
-    async with AgentMem(config(subscription_poll_seconds=600)) as behind, _following(behind, "agent-1") as follower:
+    async with AgentMem(config(subscription_poll_seconds=600)) as behind, following(behind, "agent-1") as follower:
         await _until(lambda: _is_true(proxy.withheld > 1))
         proxy.passes_notifications = True
         monkeypatch.setattr(subscriptions, "PROOF_SECONDS", 60.0)
@@ -568,7 +526,7 @@ async def test_what_nobody_announced_is_found_by_looking(
 ) -> None:
     """Such as a write whose server died between its COMMIT and what follows it."""
     monkeypatch.setattr(subscriptions, "SAFETY_POLL_SECONDS", 0.2)
-    async with AgentMem(config()) as silent, _following(memory, "agent-1") as follower:
+    async with AgentMem(config()) as silent, following(memory, "agent-1") as follower:
         assert silent._parts is not None
         silent._parts.stores.postgres._announcements = None
         await _until_heard(superuser)
@@ -592,8 +550,8 @@ async def test_a_stream_that_is_slow_to_read_pauses_no_other(
     try:
         async with (
             AgentMem(config(statement_timeout_seconds=0.5)) as opened,
-            _following(opened, "slow") as slow,
-            _following(opened, "quick") as quick,
+            following(opened, "slow") as slow,
+            following(opened, "quick") as quick,
         ):
             assert opened._parts is not None
             followed = opened._parts.subscriptions
@@ -616,16 +574,14 @@ async def test_recall_of_a_neighbour_does_not_notice_subscribers(memory: AgentMe
     """Many follow a busy stream, and some its own; each of its questions has the same answer, and nothing is lost."""
     await memory.create_active_memory("neighbour", "Tea", "The tea is in the blue tin.")
     before = await memory.retrieve_memories("neighbour", "Where is the tea?")
-    async with AgentMem(config()) as following, AsyncExitStack() as stack:
+    async with AgentMem(config()) as other, AsyncExitStack() as stack:
         followers = [
-            await stack.enter_async_context(_following(following, "busy" if number % 8 else "neighbour"))
+            await stack.enter_async_context(following(other, "busy" if number % 8 else "neighbour"))
             for number in range(64)
         ]
         writing = asyncio.create_task(_append(memory, "busy", 100))
         answers = [await memory.retrieve_memories("neighbour", "Where is the tea?") for _ in range(20)]
-        answers += await asyncio.gather(
-            *(following.retrieve_memories("neighbour", "Where is the tea?") for _ in range(9))
-        )
+        answers += await asyncio.gather(*(other.retrieve_memories("neighbour", "Where is the tea?") for _ in range(9)))
         await writing
         for number, follower in enumerate(followers):
             await follower.until(100 if number % 8 else 1)
@@ -670,7 +626,7 @@ async def test_where_nobody_subscribes_nothing_is_said(
     """Neither before nor after somebody did, nor of a stream that nobody follows."""
     await _append(memory, "agent-1", 3)
     before = await _overheard(eavesdropper)
-    async with _following(memory, "agent-1") as follower:
+    async with following(memory, "agent-1") as follower:
         await _until_heard(superuser)
         await _append(memory, "agent-1", 1)
         await follower.until(4)
@@ -688,7 +644,7 @@ async def test_what_is_said_names_nobody(
 ) -> None:
     """No text, no id, and no hash that could be compared with those of guessed ids; the same name each time."""
     person = "anna.smith@example.org"
-    async with _following(memory, person) as follower:
+    async with following(memory, person) as follower:
         await _until_heard(superuser)
         await memory.create_active_memory(person, "Safe", "The code is tangerine.", actor="anna")
         await memory.ledger.append(person, "world.observed", {"text": "It rains."})

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_reminiscence import AgentMem, Config
+from agent_reminiscence import AgentMem
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
 from agent_reminiscence.database.repositories.graph.postgres import PostgresGraph
 from agent_reminiscence.database.repositories.graph.store import GraphStore
@@ -25,7 +25,7 @@ from agent_reminiscence.resilience.breaker import Breaker
 from agent_reminiscence.services.graph.follower import GraphFollower
 from agent_reminiscence.services.graph.ledger_beliefs import LedgerBeliefs
 from agent_reminiscence.views import BeliefGraph, Visibility
-from tests.conftest import TEST_DIMENSION, TestServer, dsn
+from tests.conftest import TestServer
 from tests.support.ledger_events import AGENTS, KINDS, WORDS, make_event
 from tests.support.neo4j_managers import opened_neo4j
 
@@ -48,19 +48,6 @@ def database(test_server: TestServer) -> Iterator[str]:
     name = asyncio.run(test_server.create_database())
     yield name
     asyncio.run(test_server.drop_database(name))
-
-
-@pytest.fixture
-async def memory(test_server: TestServer, database: str) -> AsyncIterator[AgentMem]:
-    """A memory on PostgreSQL."""
-    given_settings: dict[str, Any] = {
-        "postgres_dsn": dsn(test_server.login(database)),
-        "embedding_provider": "hash",
-        "embedding_dimension": TEST_DIMENSION,
-        "worker": False,
-    }
-    async with AgentMem(Config(**given_settings)) as opened:
-        yield opened
 
 
 @dataclass

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from benchmarks.answers.asking import Manner
 from benchmarks.answers.prompts import NO_REFERENCE, NOT_IN_MEMORY, prompt_digest
 from benchmarks.answers.record import Record
 from benchmarks.answers.report import print_report
+from benchmarks.common import scratch_folder
 
 DATA = Path(__file__).parents[1] / "integration" / "benchmarks" / "data"
 CONVERSATIONS = DATA / "conversations"
@@ -136,15 +136,10 @@ async def _record(folder: Path) -> Run:
 
 def main() -> None:
     """Make the record anew and print its report."""
-    folder = Path(tempfile.mkdtemp(prefix="reminiscence-answers-"))
-    # Started by root, the embedded server runs as a user of its own, who has to get in.
-    folder.chmod(0o755)
-    try:
+    with scratch_folder("reminiscence-answers-") as folder:
         run = asyncio.run(_record(folder))
         shutil.copy(run.record.path, RECORDED)
         print_report(Record.read(RECORDED), None, None)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

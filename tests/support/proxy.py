@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -42,12 +43,8 @@ class _Frames:
             self._rest, self._typed = self._rest[end:], True
 
 
-class FaultyProxy:
+class _SocketProxy(ABC):
     """Stands on a Unix socket between clients and a server.
-
-    A message is what a client sends and waits for the answer to, whatever the kernel makes of it: frames up to a Sync,
-    a Query of its own, or what begins a connection. The driver also tells the server of statements that it needs no
-    more, in a thread of its own and without waiting. That is passed on and not counted: a count would depend on chance.
 
     Args:
         server: The folder of the server's socket.
@@ -60,10 +57,6 @@ class FaultyProxy:
         self._folder = Path(tempfile.mkdtemp(prefix="reminiscence-proxy-"))
         self._links: set[asyncio.Task[None]] = set()
         self._listener: asyncio.Server | None = None
-        self._messages_left = 0
-        self._loss: Loss = "message"
-        self._is_silent = False
-        self.cuts = 0
 
     async def __aenter__(self) -> Self:
         self._listener = await asyncio.start_unix_server(self._link, self._folder / f".s.PGSQL.{self._port}")
@@ -80,6 +73,26 @@ class FaultyProxy:
     def settings(self, login: ConnectionSettings) -> ConnectionSettings:
         """`login`, by way of the proxy."""
         return ConnectionSettings(str(self._folder), self._port, login.user, login.database)
+
+    @abstractmethod
+    async def _link(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        """Serve one client."""
+
+
+class FaultyProxy(_SocketProxy):
+    """Cuts connections, or keeps what they send to itself.
+
+    A message is what a client sends and waits for the answer to, whatever the kernel makes of it: frames up to a Sync,
+    a Query of its own, or what begins a connection. The driver also tells the server of statements that it needs no
+    more, in a thread of its own and without waiting. That is passed on and not counted: a count would depend on chance.
+    """
+
+    def __init__(self, server: str, port: int) -> None:
+        super().__init__(server, port)
+        self._messages_left = 0
+        self._loss: Loss = "message"
+        self._is_silent = False
+        self.cuts = 0
 
     def cut_at(self, message: int, loss: Loss) -> None:
         """Cut a connection at the `message`-th message that any client sends from now on, counted from 1; once.
@@ -179,38 +192,13 @@ class _Answers:
             await self._came.wait_for(lambda: self.expected == 0)
 
 
-class DeafeningProxy:
-    """Stands on a Unix socket between clients and a server, and passes on all but notifications, like a pooler.
-
-    Args:
-        server: The folder of the server's socket.
-        port: Part of the socket's name.
-    """
+class DeafeningProxy(_SocketProxy):
+    """Passes on all but notifications, like a pooler."""
 
     def __init__(self, server: str, port: int) -> None:
-        self._server = Path(server) / f".s.PGSQL.{port}"
-        self._port = port
-        self._folder = Path(tempfile.mkdtemp(prefix="reminiscence-proxy-"))
-        self._links: set[asyncio.Task[None]] = set()
-        self._listener: asyncio.Server | None = None
+        super().__init__(server, port)
         self.passes_notifications = False
         self.withheld = 0
-
-    async def __aenter__(self) -> Self:
-        self._listener = await asyncio.start_unix_server(self._link, self._folder / f".s.PGSQL.{self._port}")
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._listener is not None
-        self._listener.close()
-        for link in self._links:
-            link.cancel()
-        await asyncio.gather(*self._links, return_exceptions=True)
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def settings(self, login: ConnectionSettings) -> ConnectionSettings:
-        """`login`, by way of the proxy."""
-        return ConnectionSettings(str(self._folder), self._port, login.user, login.database)
 
     async def _link(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

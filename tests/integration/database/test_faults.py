@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
@@ -42,6 +42,7 @@ from agent_reminiscence.resilience import retries
 from agent_reminiscence.resilience.retries import repeated
 from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TestServer, dsn
 from tests.support.factories import stored_rows, superuser
+from tests.support.following import following
 from tests.support.processes import wait_until_ended
 
 _ROOT = Path(__file__).parents[3]
@@ -558,39 +559,16 @@ async def _other_process(config: Config) -> AsyncIterator[Callable[[], Awaitable
     assert process.returncode == 0
 
 
-@asynccontextmanager
-async def _followed(memory: AgentMem, external_id: str) -> AsyncIterator[Callable[[int], Awaitable[list[int]]]]:
-    """Follow a stream; gives what waits for an event and returns the positions of all that came."""
-    came: list[int] = []
-    more = asyncio.Condition()
-
-    async def follow() -> None:
-        async with aclosing(memory.ledger.subscribe(external_id)) as events:
-            async for event in events:
-                async with more:
-                    came.append(event.position)
-                    more.notify_all()
-
-    async def until(position: int) -> list[int]:
-        async with asyncio.timeout(120), more:
-            await more.wait_for(lambda: bool(came) and came[-1] >= position)
-        return came
-
-    task = asyncio.create_task(follow())
-    try:
-        yield until
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
-
-
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["fast shutdown", "kill"])
 async def test_a_subscription_outlives_its_embedded_server(embedded: Config, folder: Path, how: signal.Signals) -> None:
     """It goes on after the last event that came, whoever starts the server again: itself, if nobody else does."""
-    async with AgentMem(embedded.model_copy(update={"worker": False})) as memory, _followed(memory, "agent-1") as until:
+    async with (
+        AgentMem(embedded.model_copy(update={"worker": False})) as memory,
+        following(memory, "agent-1") as follower,
+    ):
         for number in range(3):
             await memory.ledger.append("agent-1", "world.observed", {"n": number})
-        await until(3)
+        await follower.until(3)
         first = _postmaster(folder)
         await _kill(folder, how)
         async with asyncio.timeout(120):
@@ -601,11 +579,12 @@ async def test_a_subscription_outlives_its_embedded_server(embedded: Config, fol
                         break
                 await asyncio.sleep(0.05)
         await memory.ledger.append("agent-1", "world.observed", {"n": 3})
-        await until(4)
+        await follower.until(4)
         await _kill(folder, how)
         await memory.ledger.append("agent-1", "world.observed", {"n": 4})
 
-        assert await until(5) == [1, 2, 3, 4, 5]
+        await follower.until(5)
+        assert follower.positions == [1, 2, 3, 4, 5]
 
 
 async def test_a_subscription_waits_for_a_server_of_the_users_own(
@@ -625,9 +604,9 @@ async def test_a_subscription_waits_for_a_server_of_the_users_own(
         worker=False,
     )
     try:
-        async with AgentMem(config) as memory, _followed(memory, "agent-1") as until:
+        async with AgentMem(config) as memory, following(memory, "agent-1") as follower:
             for number in (2, 3):
-                await until(number - 1)
+                await follower.until(number - 1)
                 await server.stop()
                 for _ in range(3):
                     with pytest.raises(StoreUnavailableError):
@@ -636,7 +615,8 @@ async def test_a_subscription_waits_for_a_server_of_the_users_own(
                 await server.start()
                 await memory.ledger.append("agent-1", "world.observed", {"n": number})
 
-            assert await until(3) == [1, 2, 3]
+            await follower.until(3)
+            assert follower.positions == [1, 2, 3]
     finally:
         await server.stop()
 

@@ -389,7 +389,7 @@ async def test_whether_a_reflection_is_due_is_read_from_the_last_one_on(
 @pytest.mark.parametrize(
     ("file", "name", "index"),
     [
-        ("memory_chunk", "newest_compared", "number"),
+        ("chunk_similarity", "newest_compared", "number"),
         ("graph", "last_entity_change", "position"),
         ("graph", "list_names", "entity_id"),
     ],

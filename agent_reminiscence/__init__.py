@@ -22,6 +22,7 @@ from agent_reminiscence.domain.graph import Entity, GraphPath, GraphTriple, Rela
 from agent_reminiscence.domain.history import Derivation, MemoryHistory, MemoryVersion
 from agent_reminiscence.domain.lifecycle import LifecycleReport
 from agent_reminiscence.domain.memory import ActiveMemory, ConsolidationReport, WriteOutcome
+from agent_reminiscence.domain.outcome import RunOutcome
 from agent_reminiscence.domain.payloads import ModelUsage, ProfileCitation
 from agent_reminiscence.domain.profile import Profile
 from agent_reminiscence.domain.progress import Progress, Step
@@ -64,12 +65,14 @@ from agent_reminiscence.exceptions import (
     MemoryExistsError,
     MemoryNotFoundError,
     NotInitializedError,
+    OutcomeConflictError,
     ProfileNotFoundError,
     QuotaExceededError,
     RedactionError,
     ReembeddingError,
     RelationshipNotFoundError,
     ReminiscenceError,
+    RunNotFoundError,
     StoreError,
     StoreTimeoutError,
     StoreUnavailableError,
@@ -137,6 +140,7 @@ __all__ = [
     "ModelUsage",
     "NotInitializedError",
     "Omission",
+    "OutcomeConflictError",
     "Profile",
     "ProfileCitation",
     "ProfileNotFoundError",
@@ -156,6 +160,8 @@ __all__ = [
     "RememberedChange",
     "ReminiscenceError",
     "RetrievalResult",
+    "RunNotFoundError",
+    "RunOutcome",
     "SaidFrom",
     "SearchHit",
     "Step",

@@ -43,6 +43,7 @@ from agent_reminiscence.services.profiles.writing import ProfileWriter
 from agent_reminiscence.services.recall.finding import Finder
 from agent_reminiscence.services.recall.graph_list import GraphRecall
 from agent_reminiscence.services.recall.neighbours import NeighbourReader
+from agent_reminiscence.services.recall.outcomes import RunOutcomes
 from agent_reminiscence.services.recall.ranking import Weights
 from agent_reminiscence.services.recall.retrieval import RetrievalService
 from agent_reminiscence.services.recall.synthesis import SynthesisService
@@ -207,7 +208,10 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         ),
     )
     uses = UseRecorder(runtime)
-    retrieval = RetrievalService(runtime, Finder(repositories, embedding, given.weights), recall, embedding, uses)
+    outcomes = RunOutcomes(runtime, projector)
+    retrieval = RetrievalService(
+        runtime, Finder(repositories, embedding, given.weights), recall, embedding, uses, outcomes
+    )
     promotion = PromotionService(runtime, projector, threshold=config.shortterm_promotion_threshold)
     reading_turns = ReadingTurns(runtime)
     memorizing = MemorizingService(
@@ -249,6 +253,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         runtime=runtime,
         manager=manager,
         retrieval=retrieval,
+        outcomes=outcomes,
         synthesis=SynthesisService(runtime, retrieval, neighbours, budget, models.retriever),
         remembering=RememberingService(runtime, manager, budget, models.updater),
         consolidation=consolidation,

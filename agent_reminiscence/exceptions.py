@@ -128,6 +128,33 @@ class IdempotencyConflictError(UsageError):
         self.idempotency_key = idempotency_key
 
 
+class RunNotFoundError(UsageError):
+    """Nothing that still exists was recalled for this run of this `external_id`. `run_id` is the requested one."""
+
+    def __init__(self, external_id: str, run_id: str) -> None:
+        super().__init__(
+            f"external_id {external_id!r} has no record that anything was recalled in run {run_id!r}; pass"
+            " run_id=… to retrieve_memories(). A run whose searches found nothing has no record, and one whose memories"
+            " were all erased has none any more"
+        )
+        self.external_id = external_id
+        self.run_id = run_id
+
+
+class OutcomeConflictError(UsageError):
+    """Another outcome was reported for this run before. That one stays: `success` says which."""
+
+    def __init__(self, external_id: str, run_id: str, *, success: bool) -> None:
+        reported, other = ("success", "a failure") if success else ("failure", "a success")
+        super().__init__(
+            f"run {run_id!r} of external_id {external_id!r} was reported as a {reported}, so it cannot be reported as"
+            f" {other}; a new run needs a new run_id"
+        )
+        self.external_id = external_id
+        self.run_id = run_id
+        self.success = success
+
+
 class QuotaExceededError(UsageError):
     """A write would exceed a limit of its `external_id`; nothing was written. The message says what to do."""
 

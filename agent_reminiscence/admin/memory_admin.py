@@ -11,10 +11,11 @@ from agent_reminiscence.admin.transfer import TransferAdmin
 from agent_reminiscence.admin.vectors import VectorAdmin
 from agent_reminiscence.admin.work import WorkAdmin
 from agent_reminiscence.domain.memory import ActiveMemory
+from agent_reminiscence.domain.outcome import RunOutcome
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.graph.ledger_beliefs import LedgerBeliefs
 from agent_reminiscence.services.graph.memory_graph import MemoryGraph
-from agent_reminiscence.services.ledger.requests import ArchiveRequest
+from agent_reminiscence.services.ledger.requests import ArchiveRequest, ReportOutcomeRequest
 from agent_reminiscence.services.profiles.profiles import Profiles
 from agent_reminiscence.services.reflection.reflection import Reflections
 
@@ -80,3 +81,45 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
             actor=validation.optional_identifier("actor", actor),
         )
         return await self._services.manager.archive(request)
+
+    async def report_outcome(
+        self,
+        external_id: str | int | UUID,
+        run_id: str,
+        *,
+        success: bool,
+        note: str | None = None,
+        actor: str | None = None,
+    ) -> RunOutcome:
+        """Report how a run ended: what was recalled in it ranks a little higher from now on, or a little lower.
+
+        It counts for the hits of the searches that were given this `run_id` before. Report once the run is over:
+        passages that are recalled in it later do not count.
+
+        Args:
+            run_id: As passed to `retrieve_memories`; at most 256 characters.
+            success: Whether the run did what it was to do.
+            note: A remark for whoever reads the ledger; at most 2,000 characters, redacted before it is stored. It
+                affects no ranking.
+            actor: Who reports.
+
+        Returns:
+            What is recorded. If the same outcome was reported before, nothing is written, and this is the first
+            report, with its note.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            RunNotFoundError: Nothing was recalled in this run, or all of it was erased.
+            OutcomeConflictError: The run was reported with the other outcome.
+            RedactionError: Your redactor failed; nothing is written.
+            StoreError: The store is unavailable.
+        """
+        return await self._services.outcomes.report(
+            ReportOutcomeRequest(
+                external_id=validation.external_id(external_id),
+                run_id=validation.identifier("run_id", run_id),
+                success=validation.flag("success", success),
+                note=validation.note(note),
+                actor=validation.optional_identifier("actor", actor),
+            )
+        )

@@ -157,6 +157,7 @@ TEXT_COLUMNS: tuple[TextColumn, ...] = (
         cited_source=Holds.LABEL,
     ),
     # A kind is a word of the caller's, as in the ledger.
+    *_columns("recalled_chunk", external_id=Holds.LABEL, run_id=Holds.TEXT),
     *_columns(
         "event_index",
         external_id=Holds.LABEL,

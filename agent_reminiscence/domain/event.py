@@ -33,6 +33,8 @@ class EventKind(StrEnum):
     PROFILE_DEFINED = "memory.profile_defined"
     PROFILE_WRITTEN = "memory.profile_written"
     PROFILE_REMOVED = "memory.profile_removed"
+    RECALLED = "memory.recalled"
+    OUTCOME = "memory.outcome"
     GRAPH_ERASED = "memory.graph_erased"
     MODEL_ASKED = "memory.model_asked"
     ERASED = "memory.erased"

@@ -515,6 +515,26 @@ class ProfileRemoved(_Frozen):
     name: str
 
 
+class MemoryRecalled(_Frozen):
+    """Payload of `memory.recalled`: passages that a search gave to a run. It holds no memory text and no question.
+
+    A passage that the run was given before is not named again. One that no longer exists, because its memory was
+    erased, counts for nothing.
+    """
+
+    run_id: str
+    chunks: tuple[UUID, ...] = Field(min_length=1, description="Chunks and facts, best first.")
+
+
+class RunOutcomeReported(_Frozen):
+    """Payload of `memory.outcome`: how a run ended, which counts for what was recalled in it by then."""
+
+    run_id: str
+    success: bool
+    note: str | None = Field(default=None, description="The caller's remark; it is kept nowhere else.")
+    redactions: _Redactions = Field(default_factory=dict)
+
+
 class GraphErased(_Frozen):
     """Payload of `memory.graph_erased`: an erasure has reached the graph store that follows the ledger."""
 
@@ -537,6 +557,8 @@ PAYLOADS: Mapping[str, type[BaseModel]] = {
     EventKind.PROFILE_DEFINED: ProfileDefined,
     EventKind.PROFILE_WRITTEN: ProfileWritten,
     EventKind.PROFILE_REMOVED: ProfileRemoved,
+    EventKind.RECALLED: MemoryRecalled,
+    EventKind.OUTCOME: RunOutcomeReported,
     EventKind.GRAPH_ERASED: GraphErased,
     EventKind.MODEL_ASKED: ModelAsked,
 }

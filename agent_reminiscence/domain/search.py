@@ -28,6 +28,7 @@ class SearchRequest:
         min_match: Only hits with at least this `match`, 0 to 1; None is any.
         counts_as_use: Whether hits count as used; not for a model's searches, since a text could talk it into many.
         profile: A standing summary to return with the hits; None is none.
+        run_id: The run for which the hits are recorded as recalled; None records nothing.
         now: The present of whoever reads the memory, see `read_at`.
     """
 
@@ -43,12 +44,18 @@ class SearchRequest:
     where: Filter | None = None
     counts_as_use: bool = True
     profile: str | None = None
+    run_id: str | None = None
     now: datetime = LATEST
 
     @property
     def is_past(self) -> bool:
         """Whether it asks about another moment than the present."""
         return self.as_of is not None
+
+    @property
+    def reported_by(self) -> datetime:
+        """By when the outcomes of runs count that were reported: all, or those known at the moment asked about."""
+        return self.known_at if self.is_past else LATEST
 
     @property
     def is_filtered(self) -> bool:

@@ -20,6 +20,7 @@ from agent_reminiscence.projections.created import apply_created
 from agent_reminiscence.projections.ended import apply_ended
 from agent_reminiscence.projections.entities_merged import apply_entities_merged
 from agent_reminiscence.projections.entities_unmerged import apply_entities_unmerged
+from agent_reminiscence.projections.outcomes import apply_outcome, apply_recalled
 from agent_reminiscence.projections.profiles import (
     apply_profile_defined,
     apply_profile_removed,
@@ -47,6 +48,8 @@ HANDLERS: Mapping[str, Handler] = {
     EventKind.PROFILE_DEFINED: apply_profile_defined,
     EventKind.PROFILE_WRITTEN: apply_profile_written,
     EventKind.PROFILE_REMOVED: apply_profile_removed,
+    EventKind.RECALLED: apply_recalled,
+    EventKind.OUTCOME: apply_outcome,
 }
 
 # Our kinds that change nothing here: they record what happened to the ledger itself, or elsewhere.

@@ -14,6 +14,7 @@ from agent_reminiscence.services.memories.manager import MemoryManager
 from agent_reminiscence.services.memories.remembering import RememberingService
 from agent_reminiscence.services.profiles.profiles import Profiles
 from agent_reminiscence.services.profiles.refreshing import ProfileRefresher
+from agent_reminiscence.services.recall.outcomes import RunOutcomes
 from agent_reminiscence.services.recall.retrieval import RetrievalService
 from agent_reminiscence.services.recall.synthesis import SynthesisService
 from agent_reminiscence.services.reflection.memory_index import EventSearch
@@ -35,6 +36,7 @@ class Services:
 
     Attributes:
         review: Expires and prunes chunks.
+        outcomes: What runs were given, and how they ended.
         synthesis: Recall, with an answer by a model where one is asked for.
         bulk: Batches of memories, such as imports write.
         refresher: Writes the texts of `profiles`.
@@ -44,6 +46,7 @@ class Services:
     runtime: Runtime
     manager: MemoryManager
     retrieval: RetrievalService
+    outcomes: RunOutcomes
     synthesis: SynthesisService
     remembering: RememberingService
     consolidation: ConsolidationService

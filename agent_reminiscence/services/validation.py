@@ -34,6 +34,9 @@ MAX_QUERY_CHARACTERS: Final = 20_000
 # A shorter text to erase would match nearly every memory.
 MIN_ERASED_TEXT_CHARACTERS: Final = 3
 
+# A remark, not a report of the run.
+MAX_NOTE_CHARACTERS: Final = 2_000
+
 # Ids or keys of one call, so that no statement takes long.
 _MAX_NAMED = 1_000
 _MAX_LIMIT = 2**31 - 1
@@ -214,6 +217,11 @@ def content(value: object, name: str = "content") -> str:
 def description(value: object) -> str | None:
     """A description, or None."""
     return None if value is None else _text("description", value, MAX_DESCRIPTION_CHARACTERS)
+
+
+def note(value: object) -> str | None:
+    """A remark about how a run ended, or None."""
+    return None if value is None else _not_blank("note", _text("note", value, MAX_NOTE_CHARACTERS))
 
 
 def query(value: object, name: str = "query") -> str:

@@ -333,6 +333,7 @@ class AgentMem(Lifecycle):
         known_at: datetime | None = None,
         where: Filter | None = None,
         profile: str | None = None,
+        run_id: str | None = None,
         synthesis: bool = False,
         strict: bool = False,
     ) -> RetrievalResult:
@@ -356,6 +357,9 @@ class AgentMem(Lifecycle):
             profile: Also return this standing summary (`memory.admin.profiles`) as it was known at `known_at`. It is
                 rendered first, within `token_budget`. It is made from all that the tenant's memory holds: no filter
                 narrows it. Calls no model.
+            run_id: Record which passages were recalled in this run of yours, at most 256 characters, so that
+                `memory.admin.report_outcome` can later say how it ended. The record holds ids only. If it fails, the
+                hits are returned all the same, and `omitted` has `run_not_recorded`. Also for searches of the past.
             synthesis: Also have the configured model answer the question from the hits, with citations. If it fails,
                 the hits are still returned, and `omitted` says why there is no answer.
             strict: With `synthesis`: whether a missing answer is an error.
@@ -384,6 +388,7 @@ class AgentMem(Lifecycle):
                 known_at=known_at,
                 where=where,
                 profile=profile,
+                run_id=run_id,
                 synthesis=synthesis,
                 strict=strict,
             )

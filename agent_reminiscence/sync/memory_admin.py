@@ -8,6 +8,7 @@ from uuid import UUID
 
 from agent_reminiscence.admin.memory_admin import MemoryAdmin as AsyncMemoryAdmin
 from agent_reminiscence.domain.memory import ActiveMemory
+from agent_reminiscence.domain.outcome import RunOutcome
 from agent_reminiscence.sync.audit_admin import AuditAdmin
 from agent_reminiscence.sync.ledger_beliefs import LedgerBeliefs
 from agent_reminiscence.sync.memory_graph import MemoryGraph
@@ -75,4 +76,40 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
             lambda: self._wrapped.archive(
                 external_id, memory_id, key=key, end_chunks=end_chunks, occurred_at=occurred_at, actor=actor
             )
+        )
+
+    def report_outcome(
+        self,
+        external_id: str | int | UUID,
+        run_id: str,
+        *,
+        success: bool,
+        note: str | None = None,
+        actor: str | None = None,
+    ) -> RunOutcome:
+        """Report how a run ended: what was recalled in it ranks a little higher from now on, or a little lower.
+
+        It counts for the hits of the searches that were given this `run_id` before. Report once the run is over:
+        passages that are recalled in it later do not count.
+
+        Args:
+            run_id: As passed to `retrieve_memories`; at most 256 characters.
+            success: Whether the run did what it was to do.
+            note: A remark for whoever reads the ledger; at most 2,000 characters, redacted before it is stored. It
+                affects no ranking.
+            actor: Who reports.
+
+        Returns:
+            What is recorded. If the same outcome was reported before, nothing is written, and this is the first
+            report, with its note.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            RunNotFoundError: Nothing was recalled in this run, or all of it was erased.
+            OutcomeConflictError: The run was reported with the other outcome.
+            RedactionError: Your redactor failed; nothing is written.
+            StoreError: The store is unavailable.
+        """
+        return self._thread.call(
+            lambda: self._wrapped.report_outcome(external_id, run_id, success=success, note=note, actor=actor)
         )

@@ -478,6 +478,25 @@ CREATE TABLE profile (
 ) PARTITION BY HASH (external_id);
 CREATE INDEX profile_name_idx ON profile (external_id, name) WHERE name IS NOT NULL;
 
+-- What was recalled in a run, as its caller named it, and how the run ended: a row for each chunk, from the event at position.
+-- outcome is the position of the event that reported the end, NULL until then. What was recalled after it stays without one.
+-- successes and failures count the runs with this chunk that had ended by then, this one included: the row that was reported
+-- last says how often in all, so that a search reads one row of a chunk however many runs recalled it.
+CREATE TABLE recalled_chunk (
+    external_id text NOT NULL,
+    run_id text COLLATE "C" NOT NULL,
+    chunk_id uuid NOT NULL,
+    position bigint NOT NULL,
+    outcome bigint,
+    success boolean,
+    reported_at timestamptz,
+    successes integer,
+    failures integer,
+    CONSTRAINT recalled_chunk_pkey PRIMARY KEY (external_id, run_id, chunk_id),
+    CONSTRAINT recalled_chunk_external_id_check CHECK (external_id <> '')
+) PARTITION BY HASH (external_id);
+CREATE INDEX recalled_chunk_reported_at_idx ON recalled_chunk (external_id, chunk_id, reported_at) WHERE reported_at IS NOT NULL;
+
 -- Events of users' own kinds: which there are, by whom, and their words. Recall reads nothing of it, so what is appended here
 -- changes no answer there. text_flags as in memory_chunk. An event's vector stands in embedding_cache, under its text_hash.
 CREATE TABLE event_index (
@@ -513,7 +532,7 @@ BEGIN
     FOREACH parent IN ARRAY ARRAY[
         'memory_stream', 'memory_event', 'active_memory', 'memory_segment', 'memory_turn', 'shortterm_memory', 'memory_chunk',
         'memory_heading', 'posting', 'memory_layout', 'memory_attribute', 'embedding_cache', 'chunk_use', 'entity',
-        'entity_name', 'relationship', 'graph_mention', 'belief', 'profile', 'event_index', 'event_posting'
+        'entity_name', 'relationship', 'graph_mention', 'belief', 'profile', 'recalled_chunk', 'event_index', 'event_posting'
     ] LOOP
         FOR remainder IN 0 .. {{chunk_partitions}} - 1 LOOP
             EXECUTE format(
@@ -566,6 +585,7 @@ BEGIN
             ('graph_mention', '{external_id}'),
             ('belief', '{external_id,actor,text}'),
             ('profile', '{external_id,name,question,content,citations}'),
+            ('recalled_chunk', '{external_id,run_id}'),
             ('event_index', '{external_id,kind,actor,actor_key,text_hash}'),
             ('event_posting', '{external_id,term,entries}')
         ) AS t (name, columns)
@@ -681,7 +701,7 @@ BEGIN
     FOREACH parent IN ARRAY ARRAY[
         'memory_stream', 'memory_event', 'active_memory', 'memory_segment', 'memory_turn', 'shortterm_memory', 'memory_chunk',
         'memory_heading', 'posting', 'memory_layout', 'memory_attribute', 'embedding_cache', 'chunk_use', 'entity',
-        'entity_name', 'relationship', 'graph_mention', 'belief', 'profile', 'event_index', 'event_posting'
+        'entity_name', 'relationship', 'graph_mention', 'belief', 'profile', 'recalled_chunk', 'event_index', 'event_posting'
     ] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', parent);
         EXECUTE format(
@@ -751,7 +771,7 @@ REVOKE EXECUTE ON FUNCTION enqueue_work(timestamptz), list_work() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION enqueue_work(timestamptz), list_work() TO reminiscence_app;
 
 GRANT SELECT, INSERT, UPDATE, DELETE
-    ON entity, entity_name, relationship, graph_mention, belief, profile, event_index, event_posting
+    ON entity, entity_name, relationship, graph_mention, belief, profile, recalled_chunk, event_index, event_posting
     TO reminiscence_app, reminiscence_eraser;
 GRANT SELECT (graph_head, graph_position, graph_store) ON memory_stream TO reminiscence_scheduler;
 -- What an erasure takes out of the graph has to reach the store that follows.

@@ -39,6 +39,17 @@ WHERE e.external_id = $(external_id)p AND e.kind = 'memory.profile_written' AND 
         )
     );
 
+-- name: find_resting_runs
+-- What was recalled in a run, and how the run ended, where each chunk that it tells of is erased. An event that also names
+-- another chunk stays; the erased ones no longer count, and their ids lead nowhere.
+SELECT told.position
+FROM recalled_chunk AS r
+JOIN memory_chunk AS c ON c.external_id = $(external_id)p AND c.chunk_id = r.chunk_id
+CROSS JOIN LATERAL (VALUES (r.position), (r.outcome)) AS told (position)
+WHERE r.external_id = $(external_id)p AND told.position IS NOT NULL
+GROUP BY told.position
+HAVING bool_and(c.memory_id::text = ANY($(memory_ids)p::text[]) OR r.position = ANY($(positions)p::bigint[]));
+
 -- part: rests
 -- Reflections, each with the events that it names as its grounds or that its model was shown. What somebody appended may hold
 -- anything there, and an id in any form that is read as one: with urn:uuid:, braces and capitals, without hyphens.
@@ -164,6 +175,7 @@ SELECT (SELECT count(*) FROM reminiscence.active_memory WHERE external_id = $(ex
     (SELECT count(*) FROM reminiscence.graph_mention WHERE external_id = $(external_id)p) AS graph_mention,
     (SELECT count(*) FROM reminiscence.belief WHERE external_id = $(external_id)p) AS belief,
     (SELECT count(*) FROM reminiscence.profile WHERE external_id = $(external_id)p) AS profile,
+    (SELECT count(*) FROM reminiscence.recalled_chunk WHERE external_id = $(external_id)p) AS recalled_chunk,
     (SELECT count(*) FROM reminiscence.event_index WHERE external_id = $(external_id)p) AS event_index,
     (SELECT count(*) FROM reminiscence.event_posting WHERE external_id = $(external_id)p) AS event_posting;
 
@@ -253,6 +265,18 @@ SELECT 'profile.content', p.position::text, 'is of an erased event'
 FROM reminiscence.profile AS p
 JOIN reminiscence.memory_event AS e ON e.external_id = $(external_id)p AND e.position = p.position
 WHERE p.external_id = $(external_id)p AND e.salt IS NULL
+UNION ALL
+SELECT 'recalled_chunk.chunk_id', r.chunk_id::text, 'is of a chunk that is gone'
+FROM reminiscence.recalled_chunk AS r
+WHERE r.external_id = $(external_id)p AND NOT EXISTS (
+    SELECT FROM reminiscence.memory_chunk AS c
+    WHERE c.external_id = $(external_id)p AND c.chunk_id = r.chunk_id
+)
+UNION ALL
+SELECT DISTINCT 'recalled_chunk.run_id', e.position::text, 'is of an erased event'
+FROM reminiscence.recalled_chunk AS r
+JOIN reminiscence.memory_event AS e ON e.external_id = $(external_id)p AND e.position IN (r.position, r.outcome)
+WHERE r.external_id = $(external_id)p AND e.salt IS NULL
 UNION ALL
 SELECT 'belief.text', b.position::text, 'is of an erased event'
 FROM reminiscence.belief AS b

@@ -45,6 +45,7 @@ WITH stream AS MATERIALIZED (
     GROUP BY asked.place
 )
 SELECT stream.*, found.*,
+    EXISTS (SELECT FROM recalled_chunk WHERE external_id = $(external_id)p AND reported_at IS NOT NULL) AS has_outcomes,
     (SELECT generation FROM embedding_generation WHERE state = 'current') AS generation,
     (SELECT min(day) FROM memory_heading WHERE external_id = $(external_id)p AND day > '-infinity') AS first_day,
     (SELECT max(day) FROM memory_heading WHERE external_id = $(external_id)p AND day > '-infinity') AS last_day,
@@ -319,7 +320,8 @@ SELECT c.number, c.tier, c.chunk_id, c.memory_id, m.title, c.content, c.importan
     -- A chunk added since the text was last written whole has its original position; a fact has the span of its chunks.
     CASE WHEN c.derived_from IS NOT NULL THEN NULL
         WHEN c.memory_version >= m.text_version THEN c.span_start
-        ELSE m.chunk_starts[array_position(m.chunk_ids, c.chunk_id)] END AS current_start
+        ELSE m.chunk_starts[array_position(m.chunk_ids, c.chunk_id)] END AS current_start,
+    coalesce(o.successes, 0) AS successes, coalesce(o.failures, 0) AS failures
 FROM unnest($(numbers)p::bigint[]) AS best (number)
 CROSS JOIN LATERAL (
     -- Looked up one by one: if the planner chose the join, it might read every chunk of the tenant.
@@ -327,4 +329,13 @@ CROSS JOIN LATERAL (
 ) AS c
 CROSS JOIN LATERAL (
     SELECT * FROM active_memory WHERE external_id = $(external_id)p AND memory_id = c.memory_id OFFSET 0
-) AS m;
+) AS m
+LEFT JOIN LATERAL (
+    -- The last outcome of a run with this chunk counts all of them.
+    SELECT successes, failures
+    FROM recalled_chunk
+    WHERE $(with_outcomes)p::boolean AND external_id = $(external_id)p AND chunk_id = c.chunk_id
+        AND reported_at <= $(reported_by)p::timestamptz
+    ORDER BY reported_at DESC
+    LIMIT 1
+) AS o ON true;

@@ -82,6 +82,8 @@ PROJECTED_TABLES: Mapping[str, _Key] = {
     "belief": _key("position"),
     # A name is a caller's words, so the position names the row.
     "profile": _key("position"),
+    # Run ids come from callers, so a report names the chunk only.
+    "recalled_chunk": _Key(("chunk_id", "run_id"), shown=("chunk_id",)),
     "event_index": _key("position"),
     "event_posting": _Key(("term", "block"), shown=("block",)),
 }

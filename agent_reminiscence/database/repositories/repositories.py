@@ -23,6 +23,7 @@ from agent_reminiscence.database.repositories.longterm_memory import LongtermMem
 from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
 from agent_reminiscence.database.repositories.memory_turn import MemoryTurnRepository
 from agent_reminiscence.database.repositories.profile import ProfileRepository
+from agent_reminiscence.database.repositories.recalled_chunk import RecalledChunkRepository
 from agent_reminiscence.database.repositories.reflection import ReflectionRepository
 from agent_reminiscence.database.repositories.replay_tables import ReplayTablesRepository
 from agent_reminiscence.database.repositories.search import SearchRepository
@@ -46,6 +47,7 @@ class Tables:
     graph: GraphChangesRepository = field(default_factory=GraphChangesRepository)
     beliefs: BeliefRepository = field(default_factory=BeliefRepository)
     profiles: ProfileRepository = field(default_factory=ProfileRepository)
+    recalled: RecalledChunkRepository = field(default_factory=RecalledChunkRepository)
     event_index: EventIndexRepository = field(default_factory=EventIndexRepository)
 
 

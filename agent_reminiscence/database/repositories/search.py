@@ -38,6 +38,7 @@ class SearchedStream:
         text_words: Their number of terms.
         languages: The languages of its texts.
         has_graph: Whether it has any entity.
+        has_outcomes: Whether it was reported how any run ended.
         days: The first and last day on which chunks were added; None if none ever was.
         graph_lag: How many positions a following graph store is behind; meaningless without one.
     """
@@ -48,6 +49,7 @@ class SearchedStream:
     text_words: int
     languages: tuple[str, ...]
     has_graph: bool
+    has_outcomes: bool
     graph_lag: int
     days: tuple[date, date] | None
 
@@ -214,6 +216,7 @@ class SearchRepository:
             row["text_words"],
             tuple(row["languages"]),
             has_graph=row["has_graph"],
+            has_outcomes=row["has_outcomes"],
             graph_lag=graph_lag(row["graph_head"], row["graph_position"]),
             days=None if row["first_day"] is None else (row["first_day"], row["last_day"]),
         )
@@ -386,12 +389,14 @@ class SearchRepository:
         numbers: Sequence[int],
         *,
         repeating: Sequence[int],
+        with_outcomes: bool,
         is_last: bool,
     ) -> dict[int, Row]:
         """Return the rows of some chunks by number, with all fields of `SearchHit` except the score.
 
         Args:
             repeating: Those that stand for another chunk, which they repeat.
+            with_outcomes: Whether to look up how the runs that recalled them ended; otherwise none has.
             is_last: Whether this ends the transaction.
         """
         if not numbers:
@@ -402,6 +407,8 @@ class SearchRepository:
             "known_at": request.known_at,
             "numbers": list(numbers),
             "repeating": list(repeating),
+            "with_outcomes": with_outcomes,
+            "reported_by": request.reported_by,
         }
         return {row.pop("number"): _hit(row) for row in await fetch(_SQL["read_hits"], params)}
 

@@ -183,6 +183,22 @@ class RemoveProfileRequest(WriteRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordRecallRequest(WriteRequest):
+    """A search has given passages to a run."""
+
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOutcomeRequest(WriteRequest):
+    """A run has ended, well or badly."""
+
+    run_id: str
+    success: bool
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AppendRequest(WriteRequest):
     """An event of a custom kind."""
 

@@ -24,7 +24,9 @@ from agent_reminiscence.services.ledger.requests import (
     ConversationRequest,
     CreateRequest,
     DefineProfileRequest,
+    RecordRecallRequest,
     RemoveProfileRequest,
+    ReportOutcomeRequest,
     UpdateRequest,
     WriteRequest,
 )
@@ -131,6 +133,8 @@ class Scrubber:
                 identifiers |= _turn_ids(request.turns)
             case DefineProfileRequest() | RemoveProfileRequest():
                 identifiers["name"] = request.name
+            case RecordRecallRequest() | ReportOutcomeRequest():
+                identifiers["run_id"] = request.run_id
             case AppendRequest():
                 identifiers["kind"] = request.kind
         redact = self._prepared([*filter(None, identifiers.values()), *_strings(request)])
@@ -158,6 +162,8 @@ class Scrubber:
                 changed = {"title": texts.text(request.title), "turns": texts.turns(request.turns)}
             case DefineProfileRequest():
                 changed = {"question": texts.text(request.question)}
+            case ReportOutcomeRequest():
+                changed = {"note": None if request.note is None else texts.text(request.note)}
             case AppendRequest():
                 if USER_REDACTIONS_KEY in request.payload:
                     raise InvalidInputError(
@@ -325,6 +331,8 @@ def _strings(request: WriteRequest) -> Iterator[str]:
             yield from _strings_of([request.title, *_said(request.turns)])
         case DefineProfileRequest():
             yield request.question
+        case ReportOutcomeRequest():
+            yield from _strings_of([request.note])
         case AppendRequest():
             yield from _strings_of(request.payload)
 

@@ -24,6 +24,7 @@ def search_request(
     known_at: object,
     where: object = None,
     profile: object = None,
+    run_id: object = None,
 ) -> SearchRequest:
     """Validate the arguments of `retrieve_memories`; None is the configured default, or no restriction.
 
@@ -44,6 +45,7 @@ def search_request(
         known_at=validation.optional_moment("known_at", known_at) or LATEST,
         where=validation.where(where),
         profile=validation.optional_identifier("profile", profile),
+        run_id=validation.optional_identifier("run_id", run_id),
     )
     if known_at is None or as_of is not None:
         return request

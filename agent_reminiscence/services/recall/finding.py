@@ -40,6 +40,10 @@ RECENCY_WEIGHT: Final = 0.02
 RECENCY_HALF_LIFE_DAYS: Final = 90.0
 IMPORTANCE_WEIGHT: Final = 0.02
 CONFIDENCE_WEIGHT: Final = 0.02
+# The most that the outcomes of runs add to a score, or take from it; approached as they become many and agree.
+OUTCOME_WEIGHT: Final = 0.15
+# So many runs, half of each kind, are assumed before the first: a single one moves a score by a third of that.
+OUTCOME_PRIOR: Final = 2
 # How many of the newest mentions of an entity or relationship are ranked.
 RECALL_MENTIONS: Final = 50
 # With a filter, which may leave most of them out.
@@ -52,8 +56,10 @@ GRAPH_LEAST_CERTAINTY: Final = 0.05
 GRAPH_REACH_POWER: Final = 0.1
 
 _SMALL_WEIGHTS = RECENCY_WEIGHT + IMPORTANCE_WEIGHT + CONFIDENCE_WEIGHT
-# Maximum number of chunks weighted by recency, importance and confidence. It does not depend on the limit, so that a
-# smaller limit returns the first hits of a larger one.
+# How far outcomes can lift a chunk over another one.
+_OUTCOME_SPREAD = (1 + OUTCOME_WEIGHT) / (1 - OUTCOME_WEIGHT)
+# Maximum number of chunks weighted by recency, importance, confidence and outcomes. It does not depend on the limit, so
+# that a smaller limit returns the first hits of a larger one.
 _MAX_CANDIDATES = 400
 _REMEMBERED_TENANTS = 10_000
 
@@ -224,7 +230,7 @@ class Finder:
             weights=self._weights_for(graph),
             cosine_match=cosine_match,
         )
-        return FoundRows(await self._read_best(db, request, ranked, texts.repeating), is_found=ranked.found)
+        return FoundRows(await self._read_best(db, request, stream, ranked, texts.repeating), is_found=ranked.found)
 
     async def _find_among_many(
         self,
@@ -265,7 +271,7 @@ class Finder:
         many = _Many(opened, asked, counts, found, vector, cosine_match, await self._reach(db, request, graph))
         if admitted is not None:
             ranked, texts = await self._rank_around(db, many, admitted.numbers, near, graph, admitted)
-            return FoundRows(await self._read_best(db, request, ranked, texts.repeating), is_found=ranked.found)
+            return FoundRows(await self._read_best(db, request, stream, ranked, texts.repeating), is_found=ranked.found)
         weighed = narrowing.weigh([found[term] for term in rare], stream.text_chunks, many.mean_length)
         said_by = np.sort(found[many.speaker].numbers) if many.speaker in found else np.zeros(0, np.int64)
         if near is not None and vector is not None and len(said_by) <= narrowing.MAX_SAID:
@@ -289,7 +295,7 @@ class Finder:
             assert every is not None
             chosen = np.union1d(chosen, every.numbers[-narrowing.MAX_ADMITTED :])
             ranked, texts = await self._rank_around(db, many, chosen, near, graph, every)
-        return FoundRows(await self._read_best(db, request, ranked, texts.repeating), is_found=ranked.found)
+        return FoundRows(await self._read_best(db, request, stream, ranked, texts.repeating), is_found=ranked.found)
 
     async def _rank_around(
         self,
@@ -430,13 +436,19 @@ class Finder:
         return replace(texts, eligible=np.isin(texts.entries["number"], numbers))
 
     async def _read_best(
-        self, db: SqlExecutor, request: SearchRequest, ranked: Ranked, repeating: NDArray[np.int64] | None
+        self,
+        db: SqlExecutor,
+        request: SearchRequest,
+        stream: SearchedStream,
+        ranked: Ranked,
+        repeating: NDArray[np.int64] | None,
     ) -> list[Row]:
-        """The rows of the best chunks, weighted by recency, importance and confidence, best first."""
+        """The rows of the best chunks, weighted by recency, importance, confidence and outcomes, best first."""
         if not len(ranked.scores):
             return []
-        # Chunks below this score cannot reach the best, whatever their importance.
-        least = ranked.scores[min(request.limit, len(ranked.scores)) - 1] / (1 + _SMALL_WEIGHTS)
+        # Chunks below this score cannot reach the best, whatever their importance and their outcomes.
+        spread = (1 + _SMALL_WEIGHTS) * (_OUTCOME_SPREAD if stream.has_outcomes else 1)
+        least = ranked.scores[min(request.limit, len(ranked.scores)) - 1] / spread
         count = int(np.count_nonzero(ranked.scores >= least))
         numbers = ranked.numbers[:count].tolist()
         stored = await self._search.read_hits(
@@ -444,13 +456,14 @@ class Finder:
             request,
             numbers,
             repeating=[] if repeating is None else np.intersect1d(repeating, ranked.numbers[:count]).tolist(),
+            with_outcomes=stream.has_outcomes,
             is_last=not request.is_past,
         )
         weighed = []
         for index, number in enumerate(numbers):
             if row := stored.get(number):
                 factor = _small_factor(row, request.now)
-                row["score"] = float(ranked.scores[index]) * factor
+                row["score"] = float(ranked.scores[index]) * factor * outcome_factor(row["successes"], row["failures"])
                 weighed.append((row, index, factor))
         weighed.sort(key=lambda one: (-one[0]["score"], one[0]["chunk_id"]))
         rows = [_with_parts(row, ranked, index, factor) for row, index, factor in weighed[: request.limit]]
@@ -496,6 +509,8 @@ def _with_parts(row: Row, ranked: Ranked, index: int, factor: float) -> Row:
     row["score_parts"] = {
         name: round(float(values[index]) * factor, 6) for name, values in ranked.parts.items() if values[index]
     }
+    if row["successes"] != row["failures"]:
+        row["score_parts"]["outcome"] = round(row["score"] - float(ranked.scores[index]) * factor, 6)
     row["match"] = float(ranked.match[index])
     row["is_of_other"] = bool(ranked.hint[index])
     return row
@@ -508,3 +523,8 @@ def _small_factor(row: Row, now: datetime) -> float:
     recency = 0.5 ** min(1000.0, max(0.0, age))
     weighed = RECENCY_WEIGHT * recency + IMPORTANCE_WEIGHT * row["importance"] + CONFIDENCE_WEIGHT * row["confidence"]
     return float(1 + weighed) / (1 + _SMALL_WEIGHTS)
+
+
+def outcome_factor(successes: int, failures: int) -> float:
+    """The factor for how runs with a chunk ended, between 0.85 and 1.15: exactly 1 without any, or as many of each."""
+    return 1 + OUTCOME_WEIGHT * (successes - failures) / (successes + failures + OUTCOME_PRIOR)

@@ -72,7 +72,9 @@ class NeighbourReader:
                 admitted, repeating = await admission.among(db, numbers)
             there = set(admitted.tolist())
             shown = [number for number in near if number in there]
-            stored = await self._search.read_hits(db, request, shown, repeating=repeating.tolist(), is_last=False)
+            stored = await self._search.read_hits(
+                db, request, shown, repeating=repeating.tolist(), with_outcomes=True, is_last=False
+            )
             rows = [stored[number] for number in shown if number in stored]
             return await self._as_then(db, request, rows, admission) if request.is_past else rows
 

@@ -25,6 +25,7 @@ from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.memories.admission import Admission
 from agent_reminiscence.services.recall.finding import Finder, FoundRows, Opened, Opening, QuestionVector
 from agent_reminiscence.services.recall.graph_list import NO_GRAPH, GraphPart, GraphRecall
+from agent_reminiscence.services.recall.outcomes import RunOutcomes
 from agent_reminiscence.services.recall.summary import summarise
 from agent_reminiscence.services.recall.uses import UseRecorder
 from agent_reminiscence.services.runtime import Runtime
@@ -65,12 +66,14 @@ class RetrievalService:
         graph: GraphRecall,
         embedding: EmbeddingService,
         uses: UseRecorder,
+        outcomes: RunOutcomes,
     ) -> None:
         self._store = runtime.store
         self._finder = finder
         self._graph = graph
         self._embedding = embedding
         self._uses = uses
+        self._outcomes = outcomes
         self._filters = runtime.repositories.filters
         self._profiles = runtime.repositories.tables.profiles
         self._scrubber = runtime.scrubber
@@ -81,8 +84,16 @@ class RetrievalService:
         """Return the best chunks for the question with a summary of them; deterministic.
 
         Raises:
+            InvalidInputError: The id of the run looks like a secret.
             ProfileNotFoundError: There is no such profile.
         """
+        if request.run_id is None:
+            return await self._answer(request)
+        self._outcomes.check(request.run_id)
+        return await self._outcomes.record(request.external_id, request.run_id, await self._answer(request))
+
+    async def _answer(self, request: SearchRequest) -> RetrievalResult:
+        """Answer, with the question's vector if there is one."""
         profile = None if request.profile is None else await self._find_profile(request, request.profile)
         for _ in range(_MAX_FOLLOWED):
             generation = self._embedding.generations.current

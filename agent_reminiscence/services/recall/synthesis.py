@@ -174,7 +174,15 @@ class SynthesisService:
         """Recall for another question of the same caller, in allowed tiers only."""
         allowed = [tier for tier in tiers if tier in request.tiers]
         return await self._retrieval.retrieve(
-            replace(request, query=validation.query(query), tiers=allowed, counts_as_use=False, profile=None)
+            replace(
+                request,
+                query=validation.query(query),
+                tiers=allowed,
+                counts_as_use=False,
+                profile=None,
+                # The run is given what was found for it, not all that a model looked at.
+                run_id=None,
+            )
         )
 
 

@@ -17,7 +17,7 @@ Scope = Literal["memory", "conversation", "text", "tenant"]
 
 _UNSEALED = {"sha256", "graph_erased_at"}
 # The fields of our payloads that hold a text as such.
-_TEXT_FIELDS = ("key", "title", "content", "description", "summary", "why", "name", "question")
+_TEXT_FIELDS = ("key", "title", "content", "description", "summary", "why", "name", "question", "run_id", "note")
 
 
 class _Frozen(BaseModel):

@@ -43,8 +43,8 @@ WHERE e.external_id = $(external_id)p AND e.kind = 'memory.profile_written' AND 
 -- What was recalled in a run, and how the run ended, where each chunk that it tells of is erased. An event that also names
 -- another chunk stays; the erased ones no longer count, and their ids lead nowhere.
 SELECT told.position
-FROM recalled_chunk AS r
-JOIN memory_chunk AS c ON c.external_id = $(external_id)p AND c.chunk_id = r.chunk_id
+FROM reminiscence.recalled_chunk AS r
+JOIN reminiscence.memory_chunk AS c ON c.external_id = $(external_id)p AND c.chunk_id = r.chunk_id
 CROSS JOIN LATERAL (VALUES (r.position), (r.outcome)) AS told (position)
 WHERE r.external_id = $(external_id)p AND told.position IS NOT NULL
 GROUP BY told.position

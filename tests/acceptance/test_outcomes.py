@@ -80,10 +80,10 @@ async def test_an_agent_learns_which_of_two_lessons_holds_in_its_world(memory: A
     followed: dict[str, list[bool]] = {"agent-1": [], "control": []}
 
     for run in map(str, range(6)):
-        for tenant in followed:
+        for tenant, opened in followed.items():
             [lesson] = texts(await memory.retrieve_memories(tenant, _ASKED, limit=1, run_id=run))
             is_open = lesson == works
-            followed[tenant].append(is_open)
+            opened.append(is_open)
             if tenant == "agent-1":
                 await memory.admin.report_outcome(tenant, run, success=is_open)
 
@@ -411,7 +411,7 @@ async def test_an_invalid_report_is_refused_before_anything_is_written(
     await _recall(memory, "run-1")
     head = await head_of(memory, "agent-1")
 
-    with pytest.raises(InvalidInputError, match="note|success"):
+    with pytest.raises(InvalidInputError, match=r"note|success"):
         await memory.admin.report_outcome("agent-1", "run-1", **arguments)
 
     assert await head_of(memory, "agent-1") == head
@@ -570,7 +570,8 @@ async def test_a_scan_finds_what_an_erasure_would_have_left(
 
         await db.execute(
             "INSERT INTO recalled_chunk (external_id, run_id, chunk_id, position)"
-            f" VALUES ('agent-1', 'run-1', '{row['chunk_id']}', {row['position']})"  # noqa: S608
+            " VALUES ('agent-1', 'run-1', $(chunk_id)p::text::uuid, $(position)p)",
+            {"chunk_id": row["chunk_id"], "position": row["position"]},
         )
 
     found = {(finding.place, finding.problem) for finding in (await memory.admin.verify_erased(receipt)).findings}

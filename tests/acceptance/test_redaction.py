@@ -11,6 +11,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from backports import zstd
@@ -46,7 +47,7 @@ _TEXT = f"Maria Lopez works at Red Boat in Lisbon and says {_TOKEN}, or {_CARD},
 
 # Everything public that writes nothing of what is passed to it, or takes no text; what does is in `_WRITES`.
 _WRITES_NO_TEXT = {
-    *("initialize", "close", "ledger", "admin", "get_active_memories", "retrieve_memories"),
+    *("initialize", "close", "ledger", "admin", "get_active_memories"),
     *("active_memories", "consolidate", "export", "history", "jobs", "rebuild", "retry_jobs", "review", "run_due"),
     *("run_worker", "usage", "verify", "verify_erased", "wait_until_idle", "graph"),
     *("beliefs", "current", "evidence", "holders", "conflicts"),
@@ -133,6 +134,13 @@ async def _erase(memory: AgentMem, text: str) -> None:
     await memory.admin.erase(_TENANT, memory_id=note.id, actor=text)
 
 
+async def _report(memory: AgentMem, text: str, **others: Any) -> None:
+    await memory.create_active_memory(_TENANT, "Keys", "None yet.")
+    run_id = uuid4().hex
+    await memory.retrieve_memories(_TENANT, "Keys", run_id=run_id)
+    await memory.admin.report_outcome(_TENANT, run_id, success=False, note=f"It is {text}.", **others)
+
+
 async def _import_messages(memory: AgentMem, text: str) -> None:
     message = {"speaker": f"Ann {text}", "text": f"It is {text}.", "id": text, "title": text}
     await memory.admin.import_messages(_TENANT, [message, message], title=f"On {text}")
@@ -163,6 +171,7 @@ _WRITES: dict[str, list[_Write]] = {
     "import_messages": [_import_messages],
     "import_memories": [lambda memory, text: memory.admin.import_memories(_TENANT, [_imported(text), _imported(text)])],
     "profiles": [lambda memory, text: memory.admin.profiles.define(_TENANT, "ann", f"Is it {text}?")],
+    "report_outcome": [_report],
 }
 _IDENTIFIED: dict[str, list[_Write]] = {
     "create_active_memory": [
@@ -204,6 +213,12 @@ _IDENTIFIED: dict[str, list[_Write]] = {
         lambda memory, text: memory.admin.profiles.define(_TENANT, "ann", "Who is Ann?", actor=text),
         lambda memory, text: memory.admin.profiles.define(text, "ann", "Who is Ann?"),
     ],
+    "report_outcome": [
+        lambda memory, text: _report(memory, "Ann", actor=text),
+        lambda memory, text: memory.admin.report_outcome(_TENANT, text, success=True),
+        lambda memory, text: memory.admin.report_outcome(text, "run-1", success=True),
+    ],
+    "retrieve_memories": [lambda memory, text: memory.retrieve_memories(_TENANT, "Keys", run_id=text)],
     "reflections": [
         lambda memory, text: memory.admin.reflections.run(_TENANT, text, force=True),
         lambda memory, text: memory.admin.reflections.run(text, "ann", force=True),

@@ -35,7 +35,14 @@ from agent_reminiscence.domain.payloads import (
     RelationshipEnded,
     RelationshipEntry,
 )
-from agent_reminiscence.exceptions import InvalidInputError, MemoryNotFoundError, QuotaExceededError, StoreError
+from agent_reminiscence.exceptions import (
+    InvalidInputError,
+    MemoryNotFoundError,
+    OutcomeConflictError,
+    QuotaExceededError,
+    RunNotFoundError,
+    StoreError,
+)
 from agent_reminiscence.services.ledger.requests import WriteRequest
 from tests.chaos.conftest import Repetitions
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
@@ -63,6 +70,7 @@ _PROJECTED = {
     "graph_mention": "(t.item_id, t.chunk_id)",
     "belief": "t.position",
     "profile": "t.position",
+    "recalled_chunk": "(t.chunk_id, t.run_id)",
     "event_index": "t.position",
     "event_posting": "(t.term, t.block)",
 }
@@ -225,6 +233,24 @@ class Review:
                 await world.memory.retrieve_memories(world.tenant, stories.LINES[self.line])
             await world.memory._ready().uses.write()
         await world.memory.admin.review(world.tenant)
+
+
+@dataclass(frozen=True)
+class Recall:
+    """One of three runs is given what answers a line, and may end; it may have ended before, even otherwise."""
+
+    line: int
+    number: int
+    success: bool | None
+
+    async def run(self, world: World) -> None:
+        run_id = f"run-{self.number}"
+        await world.memory.retrieve_memories(world.tenant, stories.LINES[self.line], limit=3, run_id=run_id)
+        if self.success is not None:
+            with suppress(RunNotFoundError, OutcomeConflictError):
+                await world.memory.admin.report_outcome(
+                    world.tenant, run_id, success=self.success, note=stories.LINES[self.line]
+                )
 
 
 @dataclass(frozen=True)
@@ -488,6 +514,7 @@ type Call = (
     | Consolidate
     | Read
     | Review
+    | Recall
     | Append
     | Reflect
     | Keep
@@ -564,6 +591,7 @@ _calls = st.one_of(
     st.builds(Consolidate, st.none() | _which),
     _reads,
     st.builds(Review, st.none() | st.integers(0, 3)),
+    st.builds(Recall, st.integers(0, len(stories.LINES) - 1), st.integers(0, 2), st.none() | st.booleans()),
     st.builds(Archive, _which, st.booleans(), stories.months),
     st.builds(Append, st.integers(0, len(stories.LINES) - 1), st.integers(0, 1)),
     st.builds(Reflect, st.integers(0, len(stories.LINES) - 1), st.integers(0, 1), st.integers(1, 5), st.booleans()),

@@ -26,6 +26,7 @@ from agent_reminiscence.domain.payloads import (
     GraphChanges,
     GraphErased,
     MemoryConsolidated,
+    MemoryRecalled,
     ModelAsked,
     ModelUsage,
     ProfileCitation,
@@ -63,6 +64,8 @@ _ASKED = ModelAsked(
 # A conversation that has grown, with an id of its own for each turn.
 CHAT = "chat"
 LOG = "log"
+# A run of which it was reported that it went well.
+RUN = "run-1"
 CHAT_KEY = "conversation/chat/000001"
 CHAT_TURNS = ("turn-1", "turn-2", "turn-3")
 _CHORES = ("I water the plants.", "I feed the cat.", "I sweep the stairs.", "I fix the gate.", "I wash the car.")
@@ -173,6 +176,7 @@ async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
     await memory.admin.archive(external_id, archived.id, end_chunks=True, occurred_at=LONG_AGO + timedelta(days=9))
     log_id = await _log(memory, external_id)
     await _summarise(memory, external_id, archived.id)
+    await _learn(memory, external_id, told_id, chunk_id)
     return Tenant(
         external_id=external_id,
         memory_id=first.id,
@@ -358,6 +362,19 @@ async def _summarise(memory: AgentMem, external_id: str, memory_id: UUID) -> Non
         other = ProfileDefined(name=name, question="Whose is it?", refresh="consolidation", max_tokens=100)
         await record_event(memory, external_id, EventKind.PROFILE_DEFINED, other)
     await record_event(memory, external_id, EventKind.PROFILE_REMOVED, ProfileRemoved(name="pier"))
+
+
+async def _learn(memory: AgentMem, external_id: str, memory_id: UUID, chunk_id: UUID) -> None:
+    """Two runs that recalled a chunk of a memory and another one; how the second ended was not reported."""
+    [created] = [
+        event
+        for event in await memory.ledger.read(external_id, kinds=[EventKind.CREATED])
+        if event.payload.get("memory_id") == str(memory_id)
+    ]
+    first = UUID(created.payload["chunks"][0]["id"])
+    for run_id, chunk_ids in ((RUN, (first, chunk_id)), ("run-2", (first,))):
+        await record_event(memory, external_id, EventKind.RECALLED, MemoryRecalled(run_id=run_id, chunks=chunk_ids))
+    await memory.admin.report_outcome(external_id, RUN, success=True, note="The mill was found.", actor="clerk")
 
 
 async def _let_a_memory_expire(memory: AgentMem, external_id: str) -> None:

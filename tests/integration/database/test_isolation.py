@@ -48,6 +48,7 @@ from tests.support.factories import (
     CHAT_TURNS,
     LOG,
     LONG_AGO,
+    RUN,
     Tenant,
     fill_tenant,
     make_event,
@@ -704,6 +705,9 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_by_memory": lambda w: _stream(w) | {"memory_id": str(w.victim.memory_id)},
         "find_resting": lambda w: _stream(w) | {"memory_ids": [str(w.victim.draft_memory_id)]},
         "find_resting_profiles": lambda w: _stream(w) | {"positions": list(range(1, 1_000)), "memory_ids": []},
+        "find_resting_runs": lambda w: (
+            _stream(w) | {"positions": [], "memory_ids": [str(w.victim.told_memory_id), str(w.victim.archived_memory_id)]}
+        ),
         "find_resting_reflections": lambda w: (
             _stream(w) | {"positions": [w.observed_position], "memory_ids": [str(w.victim.memory_id)]}
         ),
@@ -837,6 +841,16 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             | {"limit": 100}
         ),
     },
+    "recalled_chunk": {
+        "find_new": lambda w: _stream(w) | {"run_id": "run-3", "chunk_ids": [w.victim.archived_chunk_id]},
+        "add_recalled": lambda w: (
+            _stream(w) | {"run_id": "run-3", "chunk_ids": [w.victim.archived_chunk_id], "position": 1_000}
+        ),
+        "set_outcome": lambda w: (
+            _stream(w) | {"run_id": "run-2", "success": False, "position": 1_000, "reported_at": _LATER}
+        ),
+        "read_run": lambda w: _stream(w) | {"run_id": RUN},
+    },
     "longterm_memory": {
         "promote_chunks": lambda w: (
             _rated_chunks(w) | {"start_dates": [LONG_AGO] * len(w.chunk_ids), "end_dates": [None] * len(w.chunk_ids)}
@@ -948,7 +962,11 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             _graph_items(w) | {"entity_weights": [1.0], "relationship_weights": [1.0], "least_share": 0.1}
         ),
         "graph_evidence": lambda w: _graph_items(w) | {"among": None},
-        "read_hits": lambda w: _stream(w) | {"known_at": _LATER, "numbers": list(w.numbers), "repeating": []},
+        "read_hits": lambda w: (
+            _stream(w)
+            | {"known_at": _LATER, "numbers": list(w.numbers), "repeating": []}
+            | {"with_outcomes": True, "reported_by": _LATER}
+        ),
     },
     "shortterm_memory": {
         "put_shortterm_memory": lambda w: (

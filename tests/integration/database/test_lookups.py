@@ -276,6 +276,7 @@ _KEYS = [
     ("belief", ["position"]),
     ("belief", ["event_id"]),
     ("profile", ["name"]),
+    ("recalled_chunk", ["run_id"]),
     ("event_index", ["position"]),
     ("event_index", ["text_hash"]),
     ("event_posting", ["term"]),

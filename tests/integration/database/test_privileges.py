@@ -71,6 +71,7 @@ _RELATIONS: dict[str, dict[str, str]] = {
     "graph_mention": _PROJECTION,
     "belief": _PROJECTION,
     "profile": _PROJECTION,
+    "recalled_chunk": _PROJECTION,
     "event_index": _PROJECTION,
     "event_posting": _PROJECTION,
     "shortterm_memory_chunk": {"app": "SELECT"},
@@ -118,6 +119,7 @@ _TENANT_TABLES = (
     "graph_mention",
     "belief",
     "profile",
+    "recalled_chunk",
     "event_index",
     "event_posting",
 )

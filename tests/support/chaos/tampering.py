@@ -31,6 +31,7 @@ PROJECTED: Mapping[str, tuple[str, ...]] = {
     "graph_mention": ("item_id", "chunk_id"),
     "belief": ("position",),
     "profile": ("position",),
+    "recalled_chunk": ("chunk_id", "run_id"),
     "event_index": ("position",),
     "event_posting": ("term", "block"),
 }
@@ -90,7 +91,7 @@ def key_parts(table: str, key: str) -> list[str]:
 def shown_key(table: str, key: str) -> str:
     """How a report names the row: names, terms and ids of turns are memory text, so it says only whose they are."""
     match table:
-        case "entity_name" | "memory_turn" | "memory_attribute":
+        case "entity_name" | "memory_turn" | "memory_attribute" | "recalled_chunk":
             return key_parts(table, key)[0]
         case "posting" | "event_posting":
             return key_parts(table, key)[1]

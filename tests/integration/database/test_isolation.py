@@ -706,7 +706,8 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_resting": lambda w: _stream(w) | {"memory_ids": [str(w.victim.draft_memory_id)]},
         "find_resting_profiles": lambda w: _stream(w) | {"positions": list(range(1, 1_000)), "memory_ids": []},
         "find_resting_runs": lambda w: (
-            _stream(w) | {"positions": [], "memory_ids": [str(w.victim.told_memory_id), str(w.victim.archived_memory_id)]}
+            _stream(w)
+            | {"positions": [], "memory_ids": [str(w.victim.told_memory_id), str(w.victim.archived_memory_id)]}
         ),
         "find_resting_reflections": lambda w: (
             _stream(w) | {"positions": [w.observed_position], "memory_ids": [str(w.victim.memory_id)]}
@@ -1282,8 +1283,8 @@ async def test_rows_of_another_tenant_cannot_be_put_in_place_from_a_scratch_tabl
 async def test_a_scan_for_a_text_finds_nothing_of_another_tenant(store: PostgresManager, world: _World) -> None:
     """Its statements are made from the registry of text columns and not named, so they are tried here."""
     erasure = ErasureRepository()
-    # What a chunk says, what stands in titles, the id of a turn, and an actor.
-    texts = ("summer party", "House", CHAT_TURNS[0], "stayed at the pier", "robot")
+    # What a chunk says, what stands in titles, the ids of a turn and of a run, and an actor.
+    texts = ("summer party", "House", CHAT_TURNS[0], RUN, "stayed at the pier", "robot")
 
     async with store.transaction(world.victim.external_id) as db:
         found = [f for text in texts for f in await erasure.find_text(db, world.victim.external_id, text)]

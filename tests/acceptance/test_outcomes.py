@@ -30,7 +30,7 @@ from tests.support.factories import stored_rows, superuser
 from tests.support.fakes import SetClock
 from tests.support.redaction_cases import SECRETS
 from tests.support.scripted import ScriptedModel, answer, call
-from tests.support.steps import all_events, head_of, refusing, texts
+from tests.support.steps import all_events, head_of, refusing, streams_held, texts
 
 MakeConfig = Callable[..., Config]
 
@@ -287,17 +287,12 @@ async def test_a_search_that_is_cancelled_while_it_records_ends_and_records_noth
     """It waits for another writer of the stream; its connection serves the next call."""
     await _tell(memory, _LEFT)
     head = await head_of(memory, "agent-1")
-    async with superuser(test_server, database) as db:
-        await db.execute("BEGIN")
-        await db.execute("SELECT FROM memory_stream WHERE external_id = 'agent-1' FOR UPDATE")
+    async with streams_held(test_server.administrator(database)) as queued:
         search = asyncio.create_task(_recall(memory, "run-1"))
-        async with asyncio.timeout(60):
-            while not await db.fetch_all("SELECT FROM pg_locks WHERE NOT granted"):
-                await asyncio.sleep(0.02)
+        await queued(1)
         search.cancel()
         with pytest.raises(asyncio.CancelledError):
             await search
-        await db.execute("ROLLBACK")
 
     assert await head_of(memory, "agent-1") == head
     assert (await _recall(memory, "run-1")).omitted == ()

@@ -413,6 +413,55 @@ async def test_the_newest_are_read_in_the_order_of_an_index(
     assert re.search(f"Index (Only )?Scan.* using \\w*external_id_{index}_idx", plan), plan
 
 
+@pytest.mark.parametrize("with_outcomes", [True, False])
+@pytest.mark.parametrize("is_analysed", [True, False])
+async def test_the_outcomes_of_a_chunk_are_one_row_however_many_runs_recalled_it(
+    test_server: TestServer,
+    database: str,
+    config: Callable[..., Config],
+    store: PostgresManager,
+    is_analysed: bool,
+    with_outcomes: bool,
+) -> None:
+    """Nothing is looked up for a tenant without any."""
+    async with AgentMem(config()) as memory:
+        await memory.create_active_memory(_NEWCOMER, "Birds", _lines("gull", 5))
+    async with superuser(test_server, database) as db:
+        await db.execute_script(
+            f"""INSERT INTO recalled_chunk
+            SELECT external_id, 'run-' || run, chunk_id, 2 * run, 2 * run + 1, true,
+                '2026-01-01'::timestamptz + run * '1 s'::interval,
+                run, 0
+            FROM memory_chunk, generate_series(1, 1000) AS run
+            WHERE external_id = '{_NEWCOMER}'"""  # noqa: S608 - a name of this test's own
+        )
+        if is_analysed:
+            await db.execute_script("ANALYZE")
+        numbers = [row["number"] for row in await db.fetch_all("SELECT number FROM memory_chunk")]
+    params = {
+        "external_id": _NEWCOMER,
+        "known_at": datetime.now(UTC),
+        "numbers": numbers,
+        "repeating": [],
+        "with_outcomes": with_outcomes,
+        "reported_by": datetime.max.replace(tzinfo=UTC),
+    }
+    statement = load_queries("sql", "search")["read_hits"]
+
+    async with store.transaction(_NEWCOMER, read_only=True, settings=PLANNED_ONCE) as db:
+        plan = await _explain(db, "ANALYZE, TIMING OFF", statement, params)
+        read = await db.fetch_all(statement, params)
+
+    assert {(row["successes"], row["failures"]) for row in read} == {(1_000 if with_outcomes else 0, 0)}
+    scanned = re.findall(r"(\S+) on recalled_chunk\w* .*\(actual rows=(\S+) loops=(\d+)\)", plan)
+    if with_outcomes:
+        [(index, rows, loops)] = scanned
+        assert index.endswith("reported_at_idx"), plan
+        assert (float(rows), int(loops)) == (1, 5), plan
+    else:
+        assert scanned == [], plan
+
+
 _A_FILTER = {
     "find_memories": ("memory_attribute", r"path = .* AND .*value >= .* AND .*value < "),
     "find_turns": ("memory_attribute", r"path = .* AND .*value >= .* AND .*value < "),

@@ -73,7 +73,8 @@ async def _keys(scene: Scene, table: str, condition: str = "true") -> list[str]:
 
 
 def _by_key(drift: Sequence[Drift]) -> list[Drift]:
-    return sorted(drift, key=lambda row: (row.table, row.key, row.problem))
+    # Two rows may have one shown key.
+    return sorted(drift, key=lambda row: (row.table, row.key, row.problem, row.columns))
 
 
 def _drift(table: str, key: str, problem: Literal["missing", "unexpected", "changed"], *columns: str) -> Drift:

@@ -43,7 +43,7 @@ _FAR = 500_000
 # of another type fails until its type is here.
 _OTHER_VALUES = {
     "bigint": f"coalesce({{0}}, 0) + {_FAR}",
-    "boolean": "NOT {0}",
+    "boolean": "NOT coalesce({0}, false)",
     "bytea": r"coalesce({0}, '') || '\x00'",
     "date": "{0} + 1",
     "double precision": "coalesce({0}, 0.5) + 1e-12",

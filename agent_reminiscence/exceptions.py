@@ -205,6 +205,23 @@ class VersionConflictError(StoreError):
         self.version = version
 
 
+class PositionConflictError(StoreError):
+    """Another writer appended first; read what was appended and decide again."""
+
+    def __init__(
+        self, external_id: str, conversation_id: str, kind: str, expected_position: int, position: int
+    ) -> None:
+        super().__init__(
+            f"the last event of kind {kind!r} in conversation {conversation_id!r} of external_id {external_id!r} is at"
+            f" position {position}, not {expected_position} (0 is none); read the conversation again and decide anew"
+        )
+        self.external_id = external_id
+        self.conversation_id = conversation_id
+        self.kind = kind
+        self.expected_position = expected_position
+        self.position = position
+
+
 class WorkTimeoutError(ReminiscenceError, TimeoutError):
     """Work queued by writes did not finish within the timeout; it stays queued."""
 

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from agent_reminiscence.config.installation import DISTRIBUTION
 from agent_reminiscence.exceptions import ConfigurationError
 
-type Extra = Literal["cli", "mem0", "models", "telemetry", "yaml"]
+type Extra = Literal["cli", "mem0", "models", "pydantic-ai", "telemetry", "yaml"]
 
 # What tells whether an extra is installed: a module that nothing else brings along.
 _MODULES: Final[dict[Extra, tuple[str, ...]]] = {
@@ -17,6 +17,8 @@ _MODULES: Final[dict[Extra, tuple[str, ...]]] = {
     # The hosted index needs no embedder, so the extra's other requirement is asked for where it is used.
     "mem0": ("mem0",),
     "models": ("pydantic_ai",),
+    # Whether it is recent enough is asked where it is used.
+    "pydantic-ai": ("pydantic_ai",),
     # Other distributions put modules into the namespace `opentelemetry`.
     "telemetry": ("opentelemetry.trace",),
     "yaml": ("yaml",),

@@ -30,6 +30,7 @@ class MemoryLedger(Twin):
         turn: int | None = None,
         occurred_at: datetime | None = None,
         source: Source = "agent",
+        expected_position: int | None = None,
         idempotency_key: str | None = None,
     ) -> Event:
         """Append an event of a kind of your own, such as `world.observed`.
@@ -43,12 +44,15 @@ class MemoryLedger(Twin):
                 `memory.redactions` in it says how often each rule matched.
             turn: Number of the turn in its conversation, from 0.
             occurred_at: When it was true in the world; None is now.
+            expected_position: The position of the last event of this kind in `conversation_id` that you know of; 0 if
+                there is none. The event is refused if there is a later one, or that one was erased. None does not ask.
             idempotency_key: A second call with the same key and request returns the first one's event.
 
         Raises:
             InvalidInputError: An argument is refused, or a reflection rests on an erased event; nothing is written.
             RedactionError: Your redactor failed; nothing is written.
             IdempotencyConflictError: The key was used for a different request.
+            PositionConflictError: With `expected_position`: another writer was first; nothing is written.
             StoreError: The store is unavailable or refused the write.
         """
         return self._thread.call(
@@ -61,9 +65,21 @@ class MemoryLedger(Twin):
                 turn=turn,
                 occurred_at=occurred_at,
                 source=source,
+                expected_position=expected_position,
                 idempotency_key=idempotency_key,
             )
         )
+
+    def redacted(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """`payload` as `append` would store it: without secrets. Nothing is written.
+
+        Compare with it what was read back, which is not what was given if a secret was taken out.
+
+        Raises:
+            InvalidInputError: `payload` would be refused.
+            RedactionError: Your redactor failed.
+        """
+        return self._thread.call(lambda: self._wrapped.redacted(payload))
 
     def head(self, external_id: str | int | UUID) -> int:
         """Position of the last event; 0 if there is none.
@@ -99,6 +115,51 @@ class MemoryLedger(Twin):
         return self._thread.call(
             lambda: self._wrapped.read(external_id, after=after, kinds=kinds, actor=actor, limit=limit)
         )
+
+    def read_conversation(
+        self,
+        external_id: str | int | UUID,
+        conversation_id: str,
+        *,
+        kinds: Sequence[str] | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> list[Event]:
+        """One page of the events of a conversation, the newest first.
+
+        An erased event belongs to no conversation any more.
+
+        Args:
+            kinds: Only these kinds; None is all.
+            before: Only events before this position; None begins with the last one. The next page is before the last
+                event of this one; an empty page is the end.
+            limit: At most this many, from 1 to 1,000.
+
+        Raises:
+            InvalidInputError: An argument is refused.
+            StoreError: The store is unavailable.
+        """
+        return self._thread.call(
+            lambda: self._wrapped.read_conversation(
+                external_id, conversation_id, kinds=kinds, before=before, limit=limit
+            )
+        )
+
+    def read_latest(
+        self, external_id: str | int | UUID, kind: str, *, before: int | None = None, limit: int = 100
+    ) -> list[Event]:
+        """The last event of a kind in each conversation, the newest first.
+
+        Args:
+            before: Only conversations whose last event of this kind is before this position; None is all. The next page
+                is before the last event of this one; an empty page is the end.
+            limit: At most this many, from 1 to 1,000.
+
+        Raises:
+            InvalidInputError: An argument is refused.
+            StoreError: The store is unavailable.
+        """
+        return self._thread.call(lambda: self._wrapped.read_latest(external_id, kind, before=before, limit=limit))
 
     def subscribe(
         self,

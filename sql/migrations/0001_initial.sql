@@ -108,6 +108,9 @@ CREATE INDEX memory_event_memory_id_idx ON memory_event (external_id, memory_id,
 -- An agent's last reflection, and when a model was last asked for one.
 CREATE INDEX memory_event_reflection_idx ON memory_event (external_id, kind, actor, position)
     WHERE kind IN ('agent.reflected', 'memory.model_asked');
+-- What a conversation led to, from its end, and which of its events is the last.
+CREATE INDEX memory_event_conversation_idx ON memory_event (external_id, conversation_id, position)
+    WHERE conversation_id IS NOT NULL;
 
 -- Whole texts being worked on. chunk_ids and chunk_starts lay out the live chunks over the content in order,
 -- so an edit in the middle moves the spans after it without touching those chunks' rows. A consolidation is due

@@ -81,6 +81,42 @@ FROM (
 WHERE $(max_bytes)p::bigint IS NULL OR bytes_before < $(max_bytes)p::bigint
 ORDER BY position;
 
+-- name: read_conversation_back
+-- One page of a conversation, from its end. An erased event belongs to no conversation any more.
+SELECT external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
+    payload::text AS payload, idempotency_key, request_hash, salt, digest, chain
+FROM memory_event
+WHERE external_id = $(external_id)p AND conversation_id = $(conversation_id)p AND position < $(before)p
+    AND ($(kinds)p::text[] IS NULL OR kind = ANY($(kinds)p::text[]))
+ORDER BY position DESC
+LIMIT $(limit)p;
+
+-- name: read_latest_events
+-- The last event of a kind in each conversation, the newest first; only of those whose last one stands before a position.
+SELECT e.external_id, e.position, e.event_id, e.kind, e.actor, e.conversation_id, e.turn, e.occurred_at, e.recorded_at,
+    e.source, e.payload::text AS payload, e.idempotency_key, e.request_hash, e.salt, e.digest, e.chain
+FROM (
+    SELECT max(position) AS position
+    FROM memory_event
+    WHERE external_id = $(external_id)p AND kind = $(kind)p AND conversation_id IS NOT NULL
+    GROUP BY conversation_id
+    HAVING max(position) < $(before)p
+    ORDER BY max(position) DESC
+    LIMIT $(limit)p
+) AS latest
+CROSS JOIN LATERAL (
+    SELECT * FROM memory_event WHERE external_id = $(external_id)p AND position = latest.position OFFSET 0
+) AS e
+ORDER BY e.position DESC;
+
+-- name: find_last_position
+-- Of the last event of a kind in a conversation.
+SELECT position
+FROM memory_event
+WHERE external_id = $(external_id)p AND conversation_id = $(conversation_id)p AND kind = $(kind)p
+ORDER BY position DESC
+LIMIT 1;
+
 -- name: read_events_at
 -- Events at some positions, in the order in which these are given. Erased ones say nothing.
 SELECT e.external_id, e.position, e.event_id, e.kind, e.actor, e.conversation_id, e.turn, e.occurred_at, e.recorded_at,

@@ -158,6 +158,39 @@ class EventLedger:
         events = await events_from_rows(await db.fetch_last(_SQL["read_events"], params))
         return await head.result(), events
 
+    async def read_conversation_back(
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        conversation_id: str,
+        *,
+        before: int,
+        kinds: Sequence[str] | None,
+        limit: int,
+    ) -> list[Event]:
+        """Return at most `limit` events of a conversation before position `before`, the newest first."""
+        params = {
+            "external_id": external_id,
+            "conversation_id": conversation_id,
+            "before": before,
+            "kinds": None if kinds is None else list(kinds),
+            "limit": limit,
+        }
+        return await events_from_rows(await db.fetch_all(_SQL["read_conversation_back"], params))
+
+    async def read_latest(
+        self, db: SqlExecutor, external_id: str, kind: str, *, before: int, limit: int
+    ) -> list[Event]:
+        """Return the last event of a kind in each conversation, if it is before position `before`, the newest first."""
+        params = {"external_id": external_id, "kind": kind, "before": before, "limit": limit}
+        return await events_from_rows(await db.fetch_all(_SQL["read_latest_events"], params))
+
+    async def last_position(self, db: SqlExecutor, external_id: str, conversation_id: str, kind: str) -> int:
+        """Return the position of the last event of a kind in a conversation; 0 if there is none."""
+        params = {"external_id": external_id, "conversation_id": conversation_id, "kind": kind}
+        row = await db.fetch_one(_SQL["find_last_position"], params)
+        return 0 if row is None else int(row["position"])
+
     async def read_at(self, db: SqlExecutor, external_id: str, positions: Sequence[int]) -> list[Event]:
         """Return the events at some positions, in the order of `positions`; those that are not there are left out."""
         if not positions:

@@ -15,7 +15,7 @@ from agent_reminiscence.domain.belief import REFLECTED, grounds_of
 from agent_reminiscence.domain.canonical import beside
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.trust import Source
-from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.exceptions import InvalidInputError, PositionConflictError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.projector import Projector
@@ -57,6 +57,7 @@ class MemoryLedger:
         turn: int | None = None,
         occurred_at: datetime | None = None,
         source: Source = "agent",
+        expected_position: int | None = None,
         idempotency_key: str | None = None,
     ) -> Event:
         """Append an event of a kind of your own, such as `world.observed`.
@@ -70,12 +71,15 @@ class MemoryLedger:
                 `memory.redactions` in it says how often each rule matched.
             turn: Number of the turn in its conversation, from 0.
             occurred_at: When it was true in the world; None is now.
+            expected_position: The position of the last event of this kind in `conversation_id` that you know of; 0 if
+                there is none. The event is refused if there is a later one, or that one was erased. None does not ask.
             idempotency_key: A second call with the same key and request returns the first one's event.
 
         Raises:
             InvalidInputError: An argument is refused, or a reflection rests on an erased event; nothing is written.
             RedactionError: Your redactor failed; nothing is written.
             IdempotencyConflictError: The key was used for a different request.
+            PositionConflictError: With `expected_position`: another writer was first; nothing is written.
             StoreError: The store is unavailable or refused the write.
         """
         asked = AppendRequest(
@@ -90,8 +94,15 @@ class MemoryLedger:
             turn=None if turn is None else validation.whole_number("turn", turn, minimum=0, maximum=2**31 - 1),
             occurred_at=validation.optional_moment("occurred_at", occurred_at),
             source=validation.source(source),
+            expected_position=(
+                None
+                if expected_position is None
+                else validation.whole_number("expected_position", expected_position, minimum=0, maximum=2**63 - 1)
+            ),
             idempotency_key=validation.optional_identifier("idempotency_key", idempotency_key),
         )
+        if asked.expected_position is not None and asked.conversation_id is None:
+            raise InvalidInputError("expected_position is asked of one conversation; pass conversation_id, too")
         request = await self._scrubber.scrub(asked)
         return await repeated(
             lambda: self._append(request),
@@ -100,16 +111,41 @@ class MemoryLedger:
             repeatable=request.idempotency_key is not None,
         )
 
+    async def redacted(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """`payload` as `append` would store it: without secrets. Nothing is written.
+
+        Compare with it what was read back, which is not what was given if a secret was taken out.
+
+        Raises:
+            InvalidInputError: `payload` would be refused.
+            RedactionError: Your redactor failed.
+        """
+        checked = await beside(
+            lambda: validation.json_object("payload", payload, MAX_EVENT_PAYLOAD_BYTES), value=payload
+        )
+        return (
+            await self._scrubber.scrub(AppendRequest(external_id="nobody", kind="user.asked", payload=checked))
+        ).payload
+
     async def _append(self, request: AppendRequest) -> Event:
         async with self._store.transaction(request.external_id) as db:
             retried = await self._projector.begin(db, request)
             if retried is not None:
                 return retried
+            if request.expected_position is not None:
+                await self._check_position(db, request, request.expected_position)
             if request.kind == REFLECTED:
                 await self._check_grounds(db, request)
             now = self._clock()
             event = await beside(lambda: request.event(request.kind, request.payload, now), value=request.payload)
             return await self._projector.record(db, event)
+
+    async def _check_position(self, db: SqlExecutor, request: AppendRequest, expected: int) -> None:
+        """Refuse an append to a conversation that went on. The stream is locked, so none can go on from here."""
+        assert request.conversation_id is not None, "append() refuses a position without a conversation"
+        last = await self._ledger.last_position(db, request.external_id, request.conversation_id, request.kind)
+        if last != expected:
+            raise PositionConflictError(request.external_id, request.conversation_id, request.kind, expected, last)
 
     async def _check_grounds(self, db: SqlExecutor, request: AppendRequest) -> None:
         """Refuse a reflection on something erased: an erasure takes all that rests on it, and this would come after."""
@@ -169,6 +205,68 @@ class MemoryLedger:
 
         return await repeated(read, operation="read", external_id=tenant)
 
+    async def read_conversation(
+        self,
+        external_id: str | int | UUID,
+        conversation_id: str,
+        *,
+        kinds: Sequence[str] | None = None,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> list[Event]:
+        """One page of the events of a conversation, the newest first.
+
+        An erased event belongs to no conversation any more.
+
+        Args:
+            kinds: Only these kinds; None is all.
+            before: Only events before this position; None begins with the last one. The next page is before the last
+                event of this one; an empty page is the end.
+            limit: At most this many, from 1 to 1,000.
+
+        Raises:
+            InvalidInputError: An argument is refused.
+            StoreError: The store is unavailable.
+        """
+        tenant = validation.external_id(external_id)
+        conversation = validation.identifier("conversation_id", conversation_id)
+        wanted = validation.kinds(kinds)
+        position = _before(before)
+        page = validation.whole_number("limit", limit, minimum=1, maximum=MAX_LEDGER_PAGE)
+
+        async def read() -> list[Event]:
+            async with self._store.transaction(tenant, read_only=True) as db:
+                return await self._ledger.read_conversation_back(
+                    db, tenant, conversation, before=position, kinds=wanted, limit=page
+                )
+
+        return await repeated(read, operation="read_conversation", external_id=tenant)
+
+    async def read_latest(
+        self, external_id: str | int | UUID, kind: str, *, before: int | None = None, limit: int = 100
+    ) -> list[Event]:
+        """The last event of a kind in each conversation, the newest first.
+
+        Args:
+            before: Only conversations whose last event of this kind is before this position; None is all. The next page
+                is before the last event of this one; an empty page is the end.
+            limit: At most this many, from 1 to 1,000.
+
+        Raises:
+            InvalidInputError: An argument is refused.
+            StoreError: The store is unavailable.
+        """
+        tenant = validation.external_id(external_id)
+        wanted = validation.identifier("kind", kind)
+        position = _before(before)
+        page = validation.whole_number("limit", limit, minimum=1, maximum=MAX_LEDGER_PAGE)
+
+        async def read() -> list[Event]:
+            async with self._store.transaction(tenant, read_only=True) as db:
+                return await self._ledger.read_latest(db, tenant, wanted, before=position, limit=page)
+
+        return await repeated(read, operation="read_latest", external_id=tenant)
+
     def subscribe(
         self,
         external_id: str | int | UUID,
@@ -202,3 +300,8 @@ class MemoryLedger:
             kinds=validation.kinds(kinds),
             actor=validation.optional_identifier("actor", actor),
         )
+
+
+def _before(before: int | None) -> int:
+    """The position that a page ends before; for None one that no event has."""
+    return 2**63 - 1 if before is None else validation.whole_number("before", before, minimum=1, maximum=2**63 - 1)

@@ -32,7 +32,12 @@ UNSET: Final = Unset.UNSET
 
 
 # Fields that are not part of a request's hash while they have this value, so that older requests keep their hash.
-_SINCE: Final[Mapping[str, object]] = {"language": None, "key": None, "if_exists": "error"}
+_SINCE: Final[Mapping[str, object]] = {
+    "language": None,
+    "key": None,
+    "if_exists": "error",
+    "expected_position": None,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +209,7 @@ class AppendRequest(WriteRequest):
 
     kind: str
     payload: dict[str, Any]
+    expected_position: int | None = None
 
 
 def _plain(value: Any) -> Any:

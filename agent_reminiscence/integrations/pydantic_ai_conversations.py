@@ -1,0 +1,290 @@
+"""A `ConversationStore` of Pydantic AI whose records and messages are events of one tenant's ledger."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import UUID, uuid5
+
+from pydantic_ai.agent import AgentRunResult
+from pydantic_ai.conversation import Conversation
+from pydantic_ai.conversation_store import (
+    ConversationConflict,
+    ConversationEntry,
+    ConversationRecord,
+    ConversationStore,
+)
+
+from agent_reminiscence.core import AgentMem
+from agent_reminiscence.domain.erasure import ErasureReceipt
+from agent_reminiscence.domain.event import Event
+from agent_reminiscence.exceptions import IdempotencyConflictError, InvalidInputError, PositionConflictError
+from agent_reminiscence.integrations.pydantic_ai_entries import (
+    Json,
+    batches,
+    is_small,
+    read_entry,
+    read_record,
+    read_redacted,
+    write_entry,
+    write_record,
+)
+
+SAVED: Final = "pydantic_ai.conversation"
+"""The kind of event that a save, a branch, a fork or a deletion of a conversation appends."""
+
+MESSAGES: Final = "pydantic_ai.messages"
+"""The kind of event that holds messages for which the event of their save has no room."""
+
+# An event takes 1 MiB; the rest is for the record.
+_BATCH_BYTES: Final = 900_000
+_PAGE: Final = 100
+_MAX_HOMES: Final = 10_000
+_KEYS: Final = UUID("5f0f5f5c-9a57-4a0e-9d0b-6f3f1f1b7a51")
+
+
+class ReminiscenceConversations(ConversationStore):
+    """Keeps conversations of one tenant in its ledger.
+
+    Each save is one event, which holds the record and the new messages; two writers of one conversation, in whatever
+    processes, cannot both succeed. A deletion is an event, too: the messages stay in the ledger, for forks and for the
+    record, until `erase`. Secrets are redacted in what is stored, and `save` replaces the messages that held some, so
+    that the conversation goes on with what is stored.
+
+    Args:
+        memory: An open memory.
+        external_id: Whose conversations; no call reaches another tenant's.
+    """
+
+    def __init__(self, memory: AgentMem, external_id: str | int | UUID) -> None:
+        self._memory = memory
+        self._external_id = external_id
+        # In which conversation the chain of an entry begins: what the base class asks for has only the entry's id.
+        self._homes: OrderedDict[str, str] = OrderedDict()
+
+    async def save(
+        self, conversation: Conversation | AgentRunResult[Any], *, scope: str | None = None
+    ) -> list[ConversationEntry]:
+        """As in `ConversationStore`. Messages in which redaction finds a secret are replaced in `conversation` first.
+
+        Raises:
+            ConversationConflict: As in `ConversationStore`.
+            InvalidInputError: A message or an id cannot be stored; nothing is written.
+            QuotaExceededError, RedactionError, StoreError: As in `memory.ledger.append`.
+        """
+        if isinstance(conversation, AgentRunResult):
+            messages, start = conversation.all_messages(), conversation.conversation.new_message_index
+        else:
+            messages, start = conversation.messages, conversation.new_message_index
+        for index in range(start or 0, len(messages)):
+            written = write_entry(ConversationEntry(parent_id=None, message=messages[index]))
+            redacted = await self._memory.ledger.redacted(written)
+            if redacted != written:
+                messages[index] = read_redacted(redacted)
+        return await super().save(conversation, scope=scope)
+
+    async def erase(self, conversation_id: str, *, actor: str | None = None) -> ErasureReceipt:
+        """Erase a conversation: what this stored of it, deleted or not, and all else with this `conversation_id`.
+
+        A fork loses the messages it shares with it and keeps its own.
+
+        Args:
+            actor: Who erases; kept in the receipt.
+
+        Raises:
+            ExternalIdNotFoundError: Nothing was ever stored for the tenant.
+            StoreError: The store is unavailable; nothing is erased.
+        """
+        return await self._memory.admin.erase(self._external_id, conversation_id=conversation_id, actor=actor)
+
+    async def read_record(self, conversation_id: str) -> ConversationRecord | None:
+        """The record of a conversation, or None if there is none."""
+        return (await self._find(conversation_id))[1]
+
+    async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
+        """The records of all conversations, or of those with this `scope`, the last saved first."""
+        found: list[ConversationRecord] = []
+        before: int | None = None
+        while limit is None or len(found) < limit:
+            page = await self._memory.ledger.read_latest(self._external_id, SAVED, before=before, limit=_PAGE)
+            records = [self._record_of(event) for event in page]
+            found += [record for record in records if record is not None and scope in (None, record.scope)]
+            if len(page) < _PAGE:
+                break
+            before = page[-1].position
+        return found[:limit]
+
+    async def write_record(
+        self,
+        record: ConversationRecord,
+        *,
+        new_entries: Sequence[ConversationEntry] = (),
+        expected_revision: str | None,
+    ) -> None:
+        """Append a record and its new entries, unless the conversation's revision is another than expected.
+
+        Raises:
+            ConversationConflict: Another writer was first, or `head_id` names an entry that nobody has.
+            InvalidInputError: Something cannot be stored; nothing is written.
+        """
+        position, stored = await self._find(record.conversation_id)
+        if (None if stored is None else stored.revision) != expected_revision:
+            raise ConversationConflict(record.conversation_id)
+        # A head that an erasure has taken may stay: the history begins after it.
+        known = {entry.id for entry in new_entries} | ({stored.head_id} if stored is not None else set())
+        if record.head_id is not None and record.head_id not in known:
+            start = record.conversation_id if stored is not None else record.forked_from or record.conversation_id
+            if not await self._read_line(record.head_id, start, 1):
+                raise ConversationConflict(record.conversation_id)
+        written = await self._checked(record)
+        *earlier, last = [*batches([write_entry(entry) for entry in new_entries], _BATCH_BYTES), []]
+        if earlier and is_small(earlier[-1], _BATCH_BYTES):
+            last = earlier.pop()
+        for number, batch in enumerate(earlier):
+            # Nothing points at them unless the record is written.
+            await self._memory.ledger.append(
+                self._external_id,
+                MESSAGES,
+                {"entries": batch},
+                conversation_id=record.conversation_id,
+                idempotency_key=_key("messages", record.conversation_id, record.revision, str(number)),
+            )
+        await self._append(
+            record.conversation_id, position, {"conversation": written, "entries": last}, "saved", record.revision
+        )
+        self._note_homes(record)
+
+    async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
+        """Append that the conversation is deleted. Its messages stay in the ledger until `erase`.
+
+        Raises:
+            ConversationConflict: The conversation has another revision, or is deleted already.
+        """
+        position, stored = await self._find(conversation_id)
+        if stored is None or stored.revision != expected_revision:
+            raise ConversationConflict(conversation_id)
+        payload: Json = {"conversation": None, "entries": []}
+        await self._append(conversation_id, position, payload, "deleted", expected_revision)
+
+    async def read_entry(self, entry_id: str) -> ConversationEntry:
+        """The entry with this id.
+
+        Raises:
+            LookupError: There is none, or it was erased.
+        """
+        home = self._homes.get(entry_id) or await self._search_home(entry_id)
+        found = [] if home is None else await self._read_line(entry_id, home, 1)
+        if not found:
+            raise LookupError(f"no conversation of external_id {self._external_id!r} has the entry {entry_id!r}")
+        return found[0]
+
+    async def read_history(self, head_id: str | None, *, limit: int | None = None) -> list[ConversationEntry]:
+        """The entries up to `head_id` in order, or the last `limit`, without what comes before an erased one."""
+        if head_id is None or limit == 0:
+            return []
+        home = self._homes.get(head_id) or await self._search_home(head_id)
+        return [] if home is None else await self._read_line(head_id, home, limit)
+
+    async def _find(self, conversation_id: str) -> tuple[int, ConversationRecord | None]:
+        """The position of the conversation's last event, 0 if there is none, and its record unless it is deleted."""
+        page = await self._memory.ledger.read_conversation(self._external_id, conversation_id, kinds=[SAVED], limit=1)
+        return (page[0].position, self._record_of(page[0])) if page else (0, None)
+
+    def _record_of(self, event: Event) -> ConversationRecord | None:
+        if event.payload["conversation"] is None:
+            return None
+        record = read_record(event.payload["conversation"])
+        self._note_homes(record)
+        return record
+
+    def _note_homes(self, record: ConversationRecord) -> None:
+        for entry_id in (record.head_id, *record.branches):
+            if entry_id is not None:
+                self._homes[entry_id] = record.conversation_id
+                self._homes.move_to_end(entry_id)
+        while len(self._homes) > _MAX_HOMES:
+            self._homes.popitem(last=False)
+
+    async def _read_line(self, head_id: str, start: str, limit: int | None) -> list[ConversationEntry]:
+        """The entries up to `head_id`, in events of the conversation `start` and of those it was forked from."""
+        line: list[Json] = []
+        entries: dict[str, Json] = {}
+        conversations = [start]
+        wanted: str | None = head_id
+        # It grows while it is read.
+        for conversation in conversations:
+            before: int | None = None
+            while True:
+                page = await self._memory.ledger.read_conversation(
+                    self._external_id, conversation, kinds=[SAVED, MESSAGES], before=before, limit=_PAGE
+                )
+                for event in page:
+                    entries |= {entry["id"]: entry for entry in event.payload["entries"]}
+                    forked_from = (event.payload.get("conversation") or {}).get("forked_from")
+                    if forked_from is not None and forked_from not in conversations:
+                        conversations.append(forked_from)
+                while wanted in entries and (limit is None or len(line) < limit):
+                    line.append(entries[wanted])
+                    wanted = line[-1]["parent_id"]
+                if wanted is None or len(line) == limit:
+                    return _as_entries(line, is_whole=True)
+                if len(page) < _PAGE:
+                    break
+                before = page[-1].position
+        return _as_entries(line, is_whole=False)
+
+    async def _search_home(self, entry_id: str) -> str | None:
+        """The conversation whose events hold an entry: read from the first one, for an id that nobody has told of."""
+        after = 0
+        while page := await self._memory.ledger.read(
+            self._external_id, after=after, kinds=[SAVED, MESSAGES], limit=_PAGE
+        ):
+            for event in page:
+                if any(entry["id"] == entry_id for entry in event.payload.get("entries", ())):
+                    return event.conversation_id
+            after = page[-1].position
+        return None
+
+    async def _checked(self, record: ConversationRecord) -> Json:
+        """A record as JSON.
+
+        Raises:
+            InvalidInputError: What conversations are told apart or listed by looks like a secret.
+        """
+        written = write_record(record)
+        redacted = await self._memory.ledger.redacted(written)
+        for name in ("conversation_id", "head_id", "scope", "forked_from", "forked_at", "branches", "revision"):
+            if redacted[name] != written[name]:
+                raise InvalidInputError(
+                    f"the {name} of the conversation looks like a secret, which is not stored; pass one that is not"
+                    " secret, such as a hash of it"
+                )
+        return written
+
+    async def _append(self, conversation_id: str, position: int, payload: Json, act: str, revision: str) -> None:
+        try:
+            await self._memory.ledger.append(
+                self._external_id,
+                SAVED,
+                payload,
+                conversation_id=conversation_id,
+                expected_position=position,
+                # If the answer to a COMMIT is lost, the same save is not taken for another writer's.
+                idempotency_key=_key(act, conversation_id, revision),
+            )
+        except (PositionConflictError, IdempotencyConflictError):
+            raise ConversationConflict(conversation_id) from None
+
+
+def _as_entries(line: Sequence[Json], *, is_whole: bool) -> list[ConversationEntry]:
+    """Entries, the newest first, as a history. Unless it is whole, its first one follows an erased one."""
+    entries = [read_entry(entry, parent_id=entry["parent_id"]) for entry in reversed(line)]
+    if entries and not is_whole:
+        entries[0] = read_entry(line[-1], parent_id=None)
+    return entries
+
+
+def _key(*names: str) -> str:
+    # Hashed: a conversation's id may be as long as a key.
+    return str(uuid5(_KEYS, "\n".join(names)))

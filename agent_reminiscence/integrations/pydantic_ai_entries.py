@@ -1,0 +1,130 @@
+"""Messages of a conversation as JSON that the ledger can hold, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_ai.conversation_store import ConversationEntry, ConversationRecord
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+
+from agent_reminiscence.exceptions import InvalidInputError
+
+type Json = dict[str, Any]
+
+# A payload nests sixteen levels, four of which are ours.
+_MAX_DEPTH: Final = 12
+_RECORD: Final = TypeAdapter(ConversationRecord)
+
+
+def write_entry(entry: ConversationEntry) -> Json:
+    """An entry as JSON; one that PostgreSQL's JSON cannot hold keeps its message as text.
+
+    Raises:
+        InvalidInputError: The message holds what JSON cannot represent.
+    """
+    message = write_message(entry.message)
+    written: Json = {"id": entry.id, "parent_id": entry.parent_id}
+    if _is_storable(message):
+        return written | {"message": message}
+    # NUL characters, which the escapes of JSON hide, or deeper nesting.
+    return written | {"message_json": json.dumps(message, allow_nan=False)}
+
+
+def read_entry(written: Mapping[str, Any], *, parent_id: str | None) -> ConversationEntry:
+    """The inverse of `write_entry`."""
+    return ConversationEntry(id=written["id"], parent_id=parent_id, message=read_message(_message_of(written)))
+
+
+def write_message(message: ModelMessage) -> Json:
+    """A message as `ModelMessagesTypeAdapter` writes it.
+
+    Raises:
+        InvalidInputError: It holds what JSON cannot represent.
+    """
+    try:
+        [written] = ModelMessagesTypeAdapter.dump_python([message], mode="json")
+        json.dumps(written, allow_nan=False)
+    except (ValueError, TypeError) as error:
+        # Its text may quote the message.
+        raise InvalidInputError(
+            f"a message of the conversation cannot be written as JSON ({type(error).__name__}); give its tools"
+            " arguments and returns that ModelMessagesTypeAdapter can write"
+        ) from None
+    return dict(written)
+
+
+def read_message(written: Mapping[str, Any]) -> ModelMessage:
+    """The inverse of `write_message`."""
+    [message] = ModelMessagesTypeAdapter.validate_python([written])
+    return message
+
+
+def read_redacted(written: Mapping[str, Any]) -> ModelMessage:
+    """The message of a redacted entry.
+
+    Raises:
+        InvalidInputError: A secret stood where the message cannot be without it.
+    """
+    try:
+        return read_message(_message_of(written))
+    except (ValidationError, ValueError):
+        raise InvalidInputError(
+            "redaction took something out of a message that it cannot be without, such as a part of an image; take the"
+            " secret out yourself, or open the memory with redaction=False"
+        ) from None
+
+
+def write_record(record: ConversationRecord) -> Json:
+    """A conversation's record as JSON."""
+    written: Json = _RECORD.dump_python(record, mode="json")
+    return written
+
+
+def read_record(written: Mapping[str, Any]) -> ConversationRecord:
+    """The inverse of `write_record`."""
+    return _RECORD.validate_python(written)
+
+
+def batches(entries: Sequence[Json], max_bytes: int) -> Iterator[list[Json]]:
+    """Entries in order, in lists of at most `max_bytes` of JSON, unless one entry alone has more."""
+    batch: list[Json] = []
+    size = 0
+    for entry in entries:
+        taken = _bytes_of(entry)
+        if batch and size + taken > max_bytes:
+            yield batch
+            batch, size = [], 0
+        batch.append(entry)
+        size += taken
+    if batch:
+        yield batch
+
+
+def is_small(entries: Sequence[Json], max_bytes: int) -> bool:
+    """Whether some entries take at most `max_bytes` of JSON."""
+    return sum(map(_bytes_of, entries)) <= max_bytes
+
+
+def _bytes_of(entry: Json) -> int:
+    return len(json.dumps(entry, ensure_ascii=False).encode()) + 2
+
+
+def _message_of(written: Mapping[str, Any]) -> Json:
+    text = written.get("message_json")
+    return dict(written["message"] if text is None else json.loads(text))
+
+
+def _is_storable(value: object, depth: int = 1) -> bool:
+    match value:
+        case str():
+            return "\0" not in value
+        case Mapping():
+            return depth <= _MAX_DEPTH and all(
+                _is_storable(key) and _is_storable(item, depth + 1) for key, item in value.items()
+            )
+        case list():
+            return depth <= _MAX_DEPTH and all(_is_storable(item, depth + 1) for item in value)
+    return True

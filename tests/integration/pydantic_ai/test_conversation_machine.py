@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from copy import deepcopy
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -19,6 +20,7 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import (
     BinaryContent,
     ModelMessage,
+    ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
     TextContent,
@@ -48,8 +50,14 @@ def _deep(levels: int) -> Any:
     return {"in": _deep(levels - 1)} if levels else "bottom"
 
 
+def _as_read(message: ModelMessage) -> ModelMessage:
+    """As it comes out of JSON: an image is a `BinaryImage` then, whatever it was before."""
+    [read] = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json([message]))
+    return read
+
+
 _MESSAGES: st.SearchStrategy[ModelMessage] = st.one_of(
-    st.builds(lambda text: ModelRequest.user_text_prompt(text), _TEXTS),
+    st.builds(ModelRequest.user_text_prompt, _TEXTS),
     st.builds(
         lambda text, note: ModelRequest(parts=[UserPromptPart([TextContent(text, metadata={"origin": note}), text])]),
         _TEXTS,
@@ -65,7 +73,7 @@ _MESSAGES: st.SearchStrategy[ModelMessage] = st.one_of(
         lambda content: ModelRequest(parts=[ToolReturnPart("look", content, tool_call_id="call-1")]),
         _ARGS | _TEXTS | st.integers(8, 30).map(_deep),
     ),
-)
+).map(_as_read)
 _NEW = st.lists(_MESSAGES, min_size=0, max_size=4)
 
 
@@ -131,9 +139,7 @@ class ConversationMachine(RuleBasedStateMachine):
     @rule(target=pairs, pair=pairs)
     def store_elsewhere(self, pair: Pair) -> Pair:
         """As JSON, as an application keeps a conversation between two requests."""
-        theirs, ours = (
-            ConversationTypeAdapter.validate_json(ConversationTypeAdapter.dump_json(one)) for one in pair
-        )
+        theirs, ours = (ConversationTypeAdapter.validate_json(ConversationTypeAdapter.dump_json(one)) for one in pair)
         return theirs, ours
 
     @rule(pair=pairs, scope=_SCOPES)
@@ -189,12 +195,11 @@ class ConversationMachine(RuleBasedStateMachine):
     @invariant()
     def the_stores_hold_the_same(self) -> None:
         for scope in (None, "shop"):
-            listed = self.both(lambda store, _, scope=scope: store.list_conversations(scope=scope))
+            listed = self.both(partial(_listed, scope=scope))
             assert listed is not None
-            theirs, ours = ([_outline(record) for record in records] for records in listed)
-            assert theirs == ours
+            assert listed[0] == listed[1]
         for conversation_id in self.ids:
-            histories = self.both(lambda store, _, name=conversation_id: _lines(store, name))
+            histories = self.both(partial(_lines, conversation_id=conversation_id))
             assert histories is not None
             assert histories[0] == histories[1]
 
@@ -203,7 +208,12 @@ async def _awaited(result: Awaitable[Any]) -> Any:
     return await result
 
 
-async def _lines(store: ConversationStore, conversation_id: str) -> list[list[ModelMessage]]:
+async def _listed(store: ConversationStore, _: int, *, scope: str | None) -> list[tuple[object, ...]]:
+    """What both stores say of their records, the last saved first."""
+    return [_outline(record) for record in await store.list_conversations(scope=scope)]
+
+
+async def _lines(store: ConversationStore, _: int, *, conversation_id: str) -> list[list[ModelMessage]]:
     """The messages of a conversation and of each branch it has left."""
     record = await store.read_record(conversation_id)
     tips = [] if record is None else [record.head_id, *record.branches]

@@ -1,0 +1,210 @@
+"""What a run's messages say: what was asked, what was said, and which recalled memory the model still sees."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+from pydantic_ai.framing import register_tag, wrap
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextContent,
+    TextPart,
+    UserContent,
+    UserPromptPart,
+    post_compaction_window,
+)
+
+from agent_reminiscence.domain.filter import MAX_CONDITIONS, Filter
+from agent_reminiscence.domain.retrieval import RetrievalResult
+from agent_reminiscence.domain.turn import Turn
+
+ORIGIN: Final = "agent_reminiscence"
+"""The `origin` in the metadata of what this shows to a model. What carries it is never stored again."""
+
+RUNS: Final = "pydantic_ai"
+"""The key in a recorded turn's metadata under which its run's id stands."""
+
+_TAG: Final = register_tag("recalled_memory")
+# Pydantic AI marks with it what it, or another capability, puts into the user's role.
+_FRAMEWORK: Final = "__pydantic_ai__"
+_NUMBER = re.compile(r"^\[(\d+)\] ", re.MULTILINE)
+_OUTPUT: Final = TypeAdapter(object)
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """What was recalled for a question, as a durable operation returns it.
+
+    Attributes:
+        text: The fenced rendering; '' if there is nothing to show.
+        chunk_ids: What it shows, by rank.
+        memory_ids: The memories of these, each once.
+    """
+
+    text: str = ""
+    chunk_ids: tuple[str, ...] = ()
+    memory_ids: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the text, in hexadecimal."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def as_part(self) -> UserPromptPart:
+        """Data in the user's role, framed so that nothing in it can pass for anything else."""
+        metadata = {
+            "origin": ORIGIN,
+            "digest": self.digest,
+            "chunk_ids": list(self.chunk_ids),
+            "memory_ids": list(self.memory_ids),
+        }
+        return UserPromptPart([TextContent(wrap(_TAG, self.text), metadata=metadata)])
+
+
+@dataclass(frozen=True)
+class Window:
+    """What the model still sees of earlier recalls and runs.
+
+    Attributes:
+        digests: Of blocks that were shown.
+        chunk_ids: What these showed.
+        run_ids: The runs whose messages it sees, the newest last.
+    """
+
+    digests: frozenset[str]
+    chunk_ids: frozenset[str]
+    run_ids: tuple[str, ...]
+
+    @classmethod
+    def of(cls, messages: Sequence[ModelMessage]) -> Window:
+        """The window of a history, after its last compaction."""
+        seen = post_compaction_window(messages)
+        ours = [metadata for message in seen for metadata in _our_metadata(message)]
+        runs = dict.fromkeys(message.run_id for message in seen if message.run_id is not None)
+        return cls(
+            digests=frozenset(str(metadata.get("digest")) for metadata in ours),
+            chunk_ids=frozenset(str(one) for metadata in ours for one in metadata.get("chunk_ids") or ()),
+            run_ids=tuple(runs),
+        )
+
+
+def filter_beside(run_ids: Sequence[str]) -> Filter | None:
+    """Admits what was not said in these runs, as far as a filter can say so: in the last of them."""
+    conditions: dict[str | tuple[str, ...], Any] = {
+        (RUNS, run_id): {"$ne": True} for run_id in run_ids[-MAX_CONDITIONS:]
+    }
+    return Filter(turn_metadata=conditions) if conditions else None
+
+
+def render_new(result: RetrievalResult, window: Window, token_budget: int) -> Recalled:
+    """The hits that the model does not see yet, within a budget."""
+    runs = frozenset(window.run_ids)
+    hits = tuple(
+        hit
+        for hit in result.hits
+        if str(hit.chunk_id) not in window.chunk_ids and runs.isdisjoint(_runs_of(hit.metadata))
+    )
+    text = result.model_copy(update={"hits": hits}).as_prompt(token_budget)
+    # No text of a memory can begin a line like this.
+    shown = [hits[number - 1] for number in sorted({int(found) for found in _NUMBER.findall(text)})]
+    return Recalled(
+        text=text,
+        chunk_ids=tuple(str(hit.chunk_id) for hit in shown),
+        memory_ids=tuple(dict.fromkeys(str(hit.memory_id) for hit in shown)),
+    )
+
+
+def question_of(prompt: str | Sequence[UserContent] | None) -> str:
+    """What a prompt asks, as text; '' if it has none."""
+    if prompt is None:
+        return ""
+    return prompt.strip() if isinstance(prompt, str) else "\n".join(_texts(prompt)).strip()
+
+
+def turns_of(
+    messages: Sequence[ModelMessage], run_id: str, *, question: str = "", output: object = None, end: str
+) -> list[Turn]:
+    """What was said in a run: by the user, and by the model. Neither tool calls nor what we recalled.
+
+    Args:
+        question: What the user asked, for a run that ended before its request was noted as its own.
+        output: The run's result, which the model has said, too: in a call of a tool, if not as text.
+        end: How the run ended; noted with the turns unless it is "completed".
+    """
+    said: list[tuple[str, str]] = []
+    for message in messages:
+        if message.run_id != run_id:
+            continue
+        match message:
+            case ModelRequest():
+                asked = [question_of(part.content) for part in message.parts if isinstance(part, UserPromptPart)]
+                said += [("user", text) for text in asked if text]
+            case ModelResponse():
+                text = "".join(part.content for part in message.parts if isinstance(part, TextPart)).strip()
+                said += [("assistant", text)] if text else []
+    if question and not any(speaker == "user" for speaker, _ in said):
+        said.insert(0, ("user", question))
+    last = said[-1][1] if said and said[-1][0] == "assistant" else ""
+    result = _output_text(output)
+    if result and not _says(last, result):
+        said.append(("assistant", result))
+    metadata = {RUNS: {run_id: True}} | ({"run": end} if end != "completed" else {})
+    return [
+        Turn(text=text, speaker=speaker, id=f"{run_id}:{number}", metadata=metadata)
+        for number, (speaker, text) in enumerate(said)
+    ]
+
+
+def _output_text(output: object) -> str:
+    """A result as text: JSON, unless it is text itself."""
+    if output is None or isinstance(output, str):
+        return (output or "").strip()
+    return _OUTPUT.dump_json(output, fallback=str).decode()
+
+
+def _says(text: str, result: str) -> bool:
+    """Whether a text is the result, as it is or as the JSON from which it was read."""
+    if text == result:
+        return True
+    try:
+        return bool(json.loads(text) == json.loads(result))
+    except ValueError:
+        return False
+
+
+def _texts(content: Sequence[UserContent]) -> Iterator[str]:
+    """The texts of a prompt, but for what an application or a capability has put there."""
+    for item in content:
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, TextContent) and not _is_put_there(item.metadata):
+            yield item.content
+
+
+def _is_put_there(metadata: object) -> bool:
+    return isinstance(metadata, Mapping) and (metadata.get("origin") == ORIGIN or _FRAMEWORK in metadata)
+
+
+def _our_metadata(message: ModelMessage) -> Iterator[Mapping[str, Any]]:
+    """The metadata of our blocks in a message. Whatever class the parts have: Pydantic AI has some of its own."""
+    if not isinstance(message, ModelRequest):
+        return
+    for part in message.parts:
+        if isinstance(part, UserPromptPart) and not isinstance(part.content, str):
+            for item in part.content:
+                metadata = item.metadata if isinstance(item, TextContent) else None
+                if isinstance(metadata, Mapping) and metadata.get("origin") == ORIGIN:
+                    yield metadata
+
+
+def _runs_of(metadata: Mapping[str, Any]) -> frozenset[str]:
+    runs = metadata.get(RUNS)
+    return frozenset(runs) if isinstance(runs, Mapping) else frozenset()

@@ -1,0 +1,77 @@
+"""The tools that a model gets, and the toolset that holds a memory open."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Protocol, Self
+from uuid import UUID, uuid5
+
+from pydantic_ai import FunctionToolset, RunContext
+
+from agent_reminiscence.config.constants import MAX_ID_CHARACTERS
+from agent_reminiscence.integrations.pydantic_ai_writes import Seat
+
+_KEYS = UUID("0d0e7d2c-2f0b-4f0f-8f55-3c8f4a1b7f52")
+
+
+class Remembering(Protocol):
+    """What carries out the tools: the capability of a run."""
+
+    async def search_tool(self, ctx: RunContext[Any], query: str) -> str:
+        """Search for `query`."""
+        ...
+
+    async def remember_tool(self, ctx: RunContext[Any], text: str, title: str) -> str:
+        """Store `text`."""
+        ...
+
+
+class MemoryToolset(FunctionToolset[Any]):
+    """`search_memory` and `remember`; a memory that is made here is open while this is entered."""
+
+    def __init__(self, capability: Remembering, capability_id: str | None, names: tuple[str, ...], seat: Seat) -> None:
+        super().__init__(id=capability_id)
+        self._seat = seat
+
+        def current(ctx: RunContext[Any]) -> Any:
+            # The copy of this run, which knows whose memory it is.
+            return capability if capability_id is None else ctx.capabilities.get(capability_id, capability)
+
+        async def search_memory(ctx: RunContext[Any], query: str) -> str:
+            """Search what is remembered of earlier conversations.
+
+            Args:
+                query: What to look for, as a question or in a few words.
+            """
+            found: str = await current(ctx).search_tool(ctx, query)
+            return found
+
+        async def remember(ctx: RunContext[Any], text: str, title: str = "Note") -> str:
+            """Keep something for later conversations.
+
+            Args:
+                text: What to keep, in full sentences that can be understood without this conversation.
+                title: What it is about, in a few words.
+            """
+            done: str = await current(ctx).remember_tool(ctx, text, title)
+            return done
+
+        for tool in (search_memory, remember):
+            if tool.__name__ in names:
+                self.add_function(tool)
+
+    async def __aenter__(self) -> Self:
+        await self._seat.__aenter__()
+        return await super().__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        await self._seat.__aexit__(kind, error, trace)
+        return None
+
+
+def call_key(ctx: RunContext[Any]) -> str:
+    """The idempotency key of a tool's call: the same for each attempt at it."""
+    key = f"{ctx.run_id}:{ctx.tool_call_id}"
+    return key if len(key) <= MAX_ID_CHARACTERS else str(uuid5(_KEYS, key))

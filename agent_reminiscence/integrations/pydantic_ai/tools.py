@@ -9,7 +9,7 @@ from uuid import UUID, uuid5
 from pydantic_ai import FunctionToolset, RunContext
 
 from agent_reminiscence.config.constants import MAX_ID_CHARACTERS
-from agent_reminiscence.integrations.pydantic_ai_writes import Seat
+from agent_reminiscence.integrations.pydantic_ai.writes import Seat
 
 _KEYS = UUID("0d0e7d2c-2f0b-4f0f-8f55-3c8f4a1b7f52")
 

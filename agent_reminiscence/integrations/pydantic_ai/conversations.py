@@ -20,7 +20,7 @@ from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.erasure import ErasureReceipt
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import IdempotencyConflictError, InvalidInputError, PositionConflictError
-from agent_reminiscence.integrations.pydantic_ai_entries import (
+from agent_reminiscence.integrations.pydantic_ai.entries import (
     Json,
     batches,
     is_small,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Literal, Self, get_args
@@ -19,8 +20,14 @@ from pydantic_ai.template import TemplateStr
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.turn import Turn
-from agent_reminiscence.exceptions import ConfigurationError, InvalidInputError, QuotaExceededError, ReminiscenceError
-from agent_reminiscence.integrations.pydantic_ai_messages import (
+from agent_reminiscence.exceptions import (
+    ConfigurationError,
+    InvalidInputError,
+    QuotaExceededError,
+    ReminiscenceError,
+    RunNotFoundError,
+)
+from agent_reminiscence.integrations.pydantic_ai.messages import (
     ORIGIN,
     Recalled,
     Window,
@@ -29,8 +36,8 @@ from agent_reminiscence.integrations.pydantic_ai_messages import (
     render_new,
     turns_of,
 )
-from agent_reminiscence.integrations.pydantic_ai_tools import MemoryToolset, call_key
-from agent_reminiscence.integrations.pydantic_ai_writes import Seat, Writes
+from agent_reminiscence.integrations.pydantic_ai.tools import MemoryToolset, call_key
+from agent_reminiscence.integrations.pydantic_ai.writes import Seat, Writes
 
 _logger = logging.getLogger("agent_reminiscence.integrations")
 
@@ -68,6 +75,10 @@ class Reminiscence(AbstractCapability[Any]):
         on_error: What happens if the memory fails: "ignore" logs a warning and goes on without it; "raise" lets the
             run fail, except that the error of a run that has failed already is not replaced.
         tools: The tools that the model gets.
+        learn: Whether runs are scored: what was recalled in one that completed ranks a little higher from then on, in
+            one that failed a little lower. One that was cancelled, or paused for deferred tools, says nothing.
+        outcome: With `learn`: whether a run that completed did what it was to do; None says nothing. Without it, each
+            of them did.
         id: Tells several memories of one agent apart.
         opens_memory: Whether this opens `memory` itself: for a run, or for as long as `async with agent:` lasts.
 
@@ -83,6 +94,8 @@ class Reminiscence(AbstractCapability[Any]):
     remember: Remember = "completed"
     on_error: OnError = "ignore"
     tools: Sequence[Tool] = _TOOLS
+    learn: bool = False
+    outcome: Callable[[AgentRunResult[Any]], bool | None] | None = None
     id: str | None = "reminiscence"
     opens_memory: bool = False
     _tenant: str | None = field(default=None, init=False, repr=False)
@@ -96,6 +109,8 @@ class Reminiscence(AbstractCapability[Any]):
             _check("tools", tool, _TOOLS)
         if isinstance(self.token_budget, bool) or not isinstance(self.token_budget, int) or self.token_budget < 1:
             raise ConfigurationError(f"token_budget must be a whole number from 1, not {self.token_budget!r}")
+        if self.outcome is not None and not self.learn:
+            raise ConfigurationError("outcome is asked only with learn=True; pass both or neither")
         if not callable(self.external_id):
             _check_tenant(self.external_id)
         self._seat = Seat(self.memory, is_owned=self.opens_memory)
@@ -113,6 +128,7 @@ class Reminiscence(AbstractCapability[Any]):
         remember: Literal["never", "completed", "always"] = "completed",
         on_error: Literal["ignore", "raise"] = "ignore",
         tools: list[Literal["search_memory", "remember"]] | None = None,
+        learn: bool = False,
         id: str = "reminiscence",
     ) -> Self:
         """Make the capability that a file for `Agent.from_file` describes, with a memory of its own.
@@ -138,6 +154,7 @@ class Reminiscence(AbstractCapability[Any]):
             remember=remember,
             on_error=on_error,
             tools=_TOOLS if tools is None else tools,
+            learn=learn,
             id=id,
             opens_memory=True,
         )
@@ -209,7 +226,11 @@ class Reminiscence(AbstractCapability[Any]):
         """What fits a question and is not in the window."""
         async with self._seat:
             result = await self.memory.retrieve_memories(
-                self._tenant_of(ctx), question, token_budget=self.token_budget, where=filter_beside(window.run_ids)
+                self._tenant_of(ctx),
+                question,
+                token_budget=self.token_budget,
+                where=filter_beside(window.run_ids),
+                run_id=self._scored_run(ctx),
             )
         return render_new(result, window, self.token_budget)
 
@@ -219,11 +240,21 @@ class Reminiscence(AbstractCapability[Any]):
         async with self._seat:
             await self.memory.conversation(self._tenant_of(ctx), conversation_id).add_turns(turns)
 
+    @durable_operation("report")
+    async def report(self, ctx: RunContext[Any], success: bool) -> None:
+        """Report how the run ended, if anything was recalled in it."""
+        async with self._seat:
+            with suppress(RunNotFoundError):
+                await self.memory.admin.report_outcome(self._tenant_of(ctx), str(ctx.run_id), success=success)
+
     async def search_tool(self, ctx: RunContext[Any], query: str) -> str:
         """What the tool `search_memory` answers: quoted data inside a fence."""
         try:
             result = await self.memory.retrieve_memories(
-                self._tenant_of(ctx), query[:_MAX_QUESTION], token_budget=self.token_budget
+                self._tenant_of(ctx),
+                query[:_MAX_QUESTION],
+                token_budget=self.token_budget,
+                run_id=self._scored_run(ctx),
             )
         except InvalidInputError as error:
             raise ModelRetry(str(error)) from None
@@ -264,26 +295,48 @@ class Reminiscence(AbstractCapability[Any]):
         result: AgentRunResult[Any] | None = None,
         error: Exception | None = None,
     ) -> None:
-        """Record a run that has ended."""
-        if self.remember == "never" or (self.remember == "completed" and end != "completed"):
-            return
+        """Record a run that has ended, and report how."""
         run_id = str(ctx.run_id)
-        output = None if result is None or isinstance(result.output, DeferredToolRequests) else result.output
-        messages = self._live if result is None else result.all_messages()
-        question = self._question or question_of(ctx.prompt)
-        turns = turns_of(messages, run_id, question=question, output=output, end=end)
-        if not turns:
+        turns = self._turns(ctx, run_id, end, result)
+        success = self._success(end, result)
+        if not turns and success is None:
             return
         try:
-            await self._writes.run(
-                self.record(ctx, ctx.conversation_id or run_id, turns), f"the record of run {run_id}"
-            )
+            await self._writes.run(self._conclude(ctx, run_id, turns, success), f"the record of run {run_id}")
         except ReminiscenceError as failure:
             if self.on_error == "raise" and end == "completed":
                 raise
             _logger.warning("run %s is not recorded: %s", run_id, type(failure).__name__)
             if error is not None:
                 error.add_note(f"The run is not recorded in memory: {type(failure).__name__}")
+
+    def _turns(self, ctx: RunContext[Any], run_id: str, end: str, result: AgentRunResult[Any] | None) -> list[Turn]:
+        if self.remember == "never" or (self.remember == "completed" and end != "completed"):
+            return []
+        messages = self._live if result is None else result.all_messages()
+        question = self._question or question_of(ctx.prompt)
+        output = None if result is None or isinstance(result.output, DeferredToolRequests) else result.output
+        return turns_of(messages, run_id, question=question, output=output, end=end)
+
+    def _success(self, end: str, result: AgentRunResult[Any] | None) -> bool | None:
+        if not self.learn or end == "cancelled":
+            return None
+        if result is None:
+            return False
+        if self.outcome is not None:
+            return self.outcome(result)
+        return None if isinstance(result.output, DeferredToolRequests) else True
+
+    async def _conclude(self, ctx: RunContext[Any], run_id: str, turns: list[Turn], success: bool | None) -> None:
+        try:
+            if turns:
+                await self.record(ctx, ctx.conversation_id or run_id, turns)
+        finally:
+            if success is not None:
+                await self.report(ctx, success)
+
+    def _scored_run(self, ctx: RunContext[Any]) -> str | None:
+        return ctx.run_id if self.learn else None
 
     def _pass_over(self, error: ReminiscenceError, what: str, *names: object) -> None:
         if self.on_error == "raise":

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
-from agent_reminiscence import AgentMem, InvalidInputError
+from agent_reminiscence import AgentMem, IdempotencyConflictError, InvalidInputError, PositionConflictError
 from agent_reminiscence.database.repositories.event_ledger import event_digest, next_chain
 from tests.support.servers import BOTH_SERVERS
 from tests.support.steps import all_events, head_of
@@ -202,3 +203,127 @@ async def test_times_at_both_ends_of_the_calendar_are_stored(memory: AgentMem) -
     assert [event.occurred_at.year for event in events] == [1, 9999]
     # Recording time is the server's, whatever the world's time is said to be.
     assert events[0].recorded_at <= events[1].recorded_at < datetime.now(UTC) + timedelta(minutes=5)
+
+
+async def test_an_append_is_refused_if_the_conversation_went_on(memory: AgentMem) -> None:
+    """Of two writers that read the same position one wins, and the other one leaves no trace."""
+    first = await memory.ledger.append("agent-1", "chat.saved", {"n": 1}, conversation_id="chat", expected_position=0)
+
+    results = await asyncio.gather(
+        *(
+            memory.ledger.append(
+                "agent-1", "chat.saved", {"n": n}, conversation_id="chat", expected_position=first.position
+            )
+            for n in range(2, 8)
+        ),
+        return_exceptions=True,
+    )
+
+    refused = [result for result in results if isinstance(result, PositionConflictError)]
+    assert len(refused) == 5
+    assert {(error.expected_position, error.position) for error in refused} == {(1, 2)}
+    assert "read the conversation again" in str(refused[0])
+    assert await memory.ledger.head("agent-1") == 2
+
+
+async def test_an_expected_position_is_that_of_a_kind_in_a_conversation(memory: AgentMem) -> None:
+    """Other kinds, other conversations and other tenants do not count."""
+    await memory.ledger.append("agent-1", "chat.saved", {}, conversation_id="chat", expected_position=0)
+    await memory.ledger.append("agent-1", "chat.seen", {}, conversation_id="chat", expected_position=0)
+    await memory.ledger.append("agent-1", "chat.saved", {}, conversation_id="other", expected_position=0)
+    await memory.ledger.append("agent-2", "chat.saved", {}, conversation_id="chat", expected_position=0)
+
+    event = await memory.ledger.append("agent-1", "chat.saved", {}, conversation_id="chat", expected_position=1)
+
+    assert event.position == 4
+
+
+async def test_a_repeated_append_is_no_conflict_with_itself(memory: AgentMem) -> None:
+    """Its key is looked up first."""
+    given: dict[str, Any] = {"conversation_id": "chat", "expected_position": 0, "idempotency_key": "k"}
+    first = await memory.ledger.append("agent-1", "chat.saved", {}, **given)
+
+    assert await memory.ledger.append("agent-1", "chat.saved", {}, **given) == first
+    with pytest.raises(IdempotencyConflictError):
+        await memory.ledger.append("agent-1", "chat.saved", {}, **given | {"expected_position": 1})
+
+
+async def test_an_erased_event_is_no_longer_the_last_of_its_conversation(memory: AgentMem) -> None:
+    """Who read it before the erasure cannot build on it."""
+    await memory.ledger.append("agent-1", "chat.saved", {}, conversation_id="chat", expected_position=0)
+    await memory.admin.erase("agent-1", conversation_id="chat")
+
+    with pytest.raises(PositionConflictError):
+        await memory.ledger.append("agent-1", "chat.saved", {}, conversation_id="chat", expected_position=1)
+
+    assert await memory.ledger.read_conversation("agent-1", "chat") == []
+
+
+@pytest.mark.parametrize("position", [-1, 1.5, True, "1"])
+async def test_an_odd_expected_position_is_refused(memory: AgentMem, position: Any) -> None:
+    """And so is one without a conversation."""
+    with pytest.raises(InvalidInputError, match="expected_position"):
+        await memory.ledger.append("agent-1", "a.b", {}, conversation_id="chat", expected_position=position)
+    with pytest.raises(InvalidInputError, match="pass conversation_id, too"):
+        await memory.ledger.append("agent-1", "a.b", {}, expected_position=0)
+
+
+async def test_a_conversation_is_read_from_its_end(memory: AgentMem) -> None:
+    """In pages, all kinds or some, and nothing of another conversation."""
+    chat = [
+        await memory.ledger.append("agent-1", f"chat.{'even' if n % 2 == 0 else 'odd'}", {"n": n}, conversation_id="c")
+        for n in range(7)
+    ]
+    await memory.ledger.append("agent-1", "chat.even", {}, conversation_id="d")
+    await memory.ledger.append("agent-1", "chat.even", {})
+
+    pages = []
+    before: int | None = None
+    while page := await memory.ledger.read_conversation("agent-1", "c", before=before, limit=3):
+        pages.append(page)
+        before = page[-1].position
+
+    assert [len(page) for page in pages] == [3, 3, 1]
+    assert [event for page in pages for event in page] == chat[::-1]
+    assert await memory.ledger.read_conversation("agent-1", "c", kinds=["chat.odd"]) == chat[5::-2]
+    assert await memory.ledger.read_conversation("agent-2", "c") == []
+
+
+async def test_the_latest_event_of_each_conversation_is_read(memory: AgentMem) -> None:
+    """Of one kind, the newest first, in pages."""
+    last: dict[str, Any] = {}
+    for n in range(12):
+        name = f"c-{n % 5}"
+        last[name] = await memory.ledger.append("agent-1", "chat.saved", {"n": n}, conversation_id=name)
+        await memory.ledger.append("agent-1", "chat.seen", {}, conversation_id=name)
+    await memory.ledger.append("agent-1", "chat.saved", {})
+    newest = sorted(last.values(), key=lambda event: -event.position)
+
+    first = await memory.ledger.read_latest("agent-1", "chat.saved", limit=3)
+    rest = await memory.ledger.read_latest("agent-1", "chat.saved", before=first[-1].position)
+
+    assert [*first, *rest] == newest
+    assert await memory.ledger.read_latest("agent-1", "chat.none") == []
+
+
+@pytest.mark.parametrize("before", [0, -1, True, "2"])
+async def test_an_odd_page_of_a_conversation_is_refused(memory: AgentMem, before: Any) -> None:
+    """Positions begin with 1."""
+    with pytest.raises(InvalidInputError, match="before"):
+        await memory.ledger.read_conversation("agent-1", "c", before=before)
+    with pytest.raises(InvalidInputError, match="before"):
+        await memory.ledger.read_latest("agent-1", "a.b", before=before)
+
+
+async def test_what_append_would_store_can_be_asked(memory: AgentMem) -> None:
+    """Without secrets, the same again if asked twice, and nothing is written."""
+    payload = {"text": "password: hunter2secret", "deep": [{"n": 1.5}]}
+
+    redacted = await memory.ledger.redacted(payload)
+
+    assert redacted == await memory.ledger.redacted({"deep": [{"n": 1.5}], "text": "password: [redacted:password]"}) | {
+        "memory.redactions": {"password": 1}
+    }
+    assert (await memory.ledger.append("agent-1", "a.b", payload)).payload == redacted
+    assert await memory.ledger.redacted({"text": "nothing"}) == {"text": "nothing"}
+    assert await memory.ledger.head("agent-1") == 1

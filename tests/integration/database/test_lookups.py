@@ -264,6 +264,7 @@ _KEYS = [
     ("memory_event", ["event_id"]),
     ("memory_event", ["idempotency_key"]),
     ("memory_event", ["memory_id"]),
+    ("memory_event", ["conversation_id"]),
     ("entity", ["entity_id"]),
     ("entity", ["canonical_id"]),
     ("entity_name", ["key"]),
@@ -359,6 +360,31 @@ async def test_the_events_of_a_memory_are_read_without_the_others(
 
     assert re.search(r"Index Cond: .*memory_id = ", plan), plan
     assert sum(map(int, re.findall(r"Rows Removed by (?:Filter|Index Recheck): (\d+)", plan))) <= 1, plan
+
+
+@pytest.mark.parametrize("name", ["read_conversation_back", "find_last_position"])
+async def test_the_events_of_a_conversation_are_read_without_the_others(
+    test_server: TestServer, config: Callable[..., Config], database: str, store: PostgresManager, name: str
+) -> None:
+    """As the application sees them, and from the end."""
+    async with AgentMem(config()) as memory:
+        for number in range(300):
+            await memory.ledger.append(_NEWCOMER, "chat.saved", {"n": number}, conversation_id=f"c-{number % 60}")
+    async with superuser(test_server, database) as db:
+        await db.execute_script("ANALYZE")
+    params: dict[str, object] = {
+        "external_id": _NEWCOMER,
+        "conversation_id": "c-7",
+        "kind": "chat.saved",
+        "kinds": ["chat.saved"],
+        "before": 1_000,
+        "limit": 100,
+    }
+
+    async with store.transaction(_NEWCOMER, role=APP_ROLE) as db:
+        plan = await _explain(db, "ANALYZE, COSTS OFF", load_queries("sql", "event_ledger")[name], params)
+
+    assert "conversation_id = " in "".join(re.findall(r"Index Cond: (.*)", plan)), plan
 
 
 @pytest.mark.parametrize("is_analysed", [True, False])

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import inspect
+import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from agent_reminiscence import AgentMem, Config
-from tests.support.command_line import complaints
+from tests.support.command_line import complaints, environment
 
 # Fewer than the default only to be quick: each takes a while to make.
 _PARTITIONS = 4
@@ -27,6 +33,7 @@ _EXPECTED = {
     "forget_a_person.py": "left: ['Ms. Adair brings her own tea.']",
     "import_chat.py": "Ines, 2026-03-05T06:50:00+01:00, in 'Harbour crew': Ines: I have it.",
     "remember_a_conversation.py": "nothing is remembered: model 'test' gave no usable answer",
+    "support_bot.py": "bot: Then your X-200 needs a new seal.\nexample-joe: My kettle leaks.\nbot: Which kettle",
     "quickstart.py": "answer: Version 2 ships on Monday",
     "multi_agent.py": "the kitchen on salaries: []",
     "without_await.py": "answer: The mill delivers flour on Thursdays.",
@@ -34,6 +41,9 @@ _EXPECTED = {
     "time_travel.py": "in February: The team meets in room Aspen.",
     "village.py": "the last 8 events hold the clue: False\nthe 8 most salient hold the clue: True\nwith an index",
 }
+
+# Served, and not run.
+_SERVICES = {"fastapi_service.py"}
 
 # Pydantic AI's model for tests fills in what the schemas allow: an answer, a plan for one passage, and numbers of
 # messages there are not.
@@ -75,7 +85,14 @@ def empty_data_dir() -> Iterator[Path]:
 
 def test_every_example_is_run() -> None:
     """An example that nobody runs goes stale."""
-    assert {path.name for path in _EXAMPLES.glob("*.py")} == _EXPECTED.keys()
+    assert {path.name for path in _EXAMPLES.glob("*.py")} == _EXPECTED.keys() | _SERVICES
+    assert [path.name for path in _EXAMPLES.glob("*.ipynb")] == ["notebook.ipynb"]
+
+
+@pytest.mark.parametrize("name", ["support_bot.py", *sorted(_SERVICES)])
+def test_an_example_of_a_framework_is_short(name: str) -> None:
+    """Eighty lines show what is to be done; more would show something else."""
+    assert len((_EXAMPLES / name).read_text(encoding="utf-8").splitlines()) <= 80
 
 
 @pytest.mark.parametrize("name", [name for name in _EXPECTED if name != "quickstart.py"])
@@ -93,6 +110,75 @@ def test_an_example_can_be_run_again(name: str, empty_data_dir: Path) -> None:
 
     assert _EXPECTED[name] in outputs[0]
     assert outputs[0] == outputs[1]
+
+
+@pytest.fixture
+def settings(config: Callable[..., Config], monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment in which `AgentMem()` opens this test's database."""
+    for name, value in environment(config()).items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("settings")
+async def test_the_service_answers_each_user_from_their_own_memory() -> None:
+    """Two users with the same chat, at the same time; who is not signed in is refused, and nothing is written."""
+    spec = spec_from_file_location("fastapi_service", _EXAMPLES / "fastapi_service.py")
+    assert spec is not None
+    assert spec.loader is not None
+    service = module_from_spec(spec)
+    # FastAPI looks the types of its endpoints up there.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, spec.name, service)
+        spec.loader.exec_module(service)
+
+        async with (
+            service.app.router.lifespan_context(service.app),
+            httpx.AsyncClient(transport=httpx.ASGITransport(service.app), base_url="http://service") as client,
+        ):
+
+            async def say(token: str, text: str) -> httpx.Response:
+                return await client.post(
+                    "/chats/monday", json={"text": text}, headers={"Authorization": f"Bearer {token}"}
+                )
+
+            answers = await asyncio.gather(
+                say("ida-token", "My boat is called Bura."), say("joe-token", "My boat is called Maestral.")
+            )
+            again = await say("ida-token", "What is my boat called?")
+            refused = [await say("nobody", "Hello"), await client.post("/chats/monday", json={"text": "Hello"})]
+            memory = service.app.state.memory
+            said = {
+                user: [turn.text for turn in await memory.conversation(user, "monday").turns()]
+                for user in service.USERS.values()
+            }
+
+    assert [response.status_code for response in (*answers, again)] == [200] * 3
+    assert all(response.json()["text"] for response in (*answers, again))
+    assert [response.status_code for response in refused] == [401, 401]
+    assert said["example-ida"][0] == "My boat is called Bura."
+    assert said["example-ida"][2] == "What is my boat called?"
+    assert said["example-joe"][0] == "My boat is called Maestral."
+    assert "Maestral" not in str(said["example-ida"])
+
+
+@pytest.mark.usefixtures("settings")
+async def test_the_cells_of_the_notebook_run_one_after_another() -> None:
+    """In a loop that is running, as in Jupyter; each cell may await at its top level, and no output is stored."""
+    notebook = json.loads((_EXAMPLES / "notebook.ipynb").read_text(encoding="utf-8"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells)
+    names: dict[str, Any] = {}
+
+    for number, cell in enumerate(cells):
+        source = "".join(cell["source"])
+        code = compile(source, f"cell {number}", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        result = eval(code, names)  # noqa: S307 - the notebook is our own
+        if inspect.iscoroutine(result):
+            await result
+
+    assert names["result"].hits[0].content == "The ferry to Vis leaves at nine; on Sundays at ten."
+    assert names["turns"][0].text == "When does the ferry leave on Sundays?"
+    assert len(names["receipt"].events) > 1
 
 
 def _run(script: Path, data_dir: Path) -> str:

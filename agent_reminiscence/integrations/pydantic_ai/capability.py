@@ -194,15 +194,18 @@ class Reminiscence(AbstractCapability[Any]):
             return request_context
         self._question = question
         window = Window.of([message for message in ctx.messages if message.run_id != ctx.run_id])
-        with ctx.tracer.start_as_current_span("reminiscence.inject") as span:
+        # An error's message may quote a memory.
+        with ctx.tracer.start_as_current_span(
+            "reminiscence.inject", record_exception=False, set_status_on_exception=False
+        ) as span:
             try:
                 recalled = await self.recall(ctx, question[:_MAX_QUESTION], window)
             except ReminiscenceError as error:
-                span.set_attribute("reminiscence.error", type(error).__name__)
+                span.set_attribute("error.type", type(error).__name__)
                 self._pass_over(error, "nothing is recalled for run %s", ctx.run_id)
                 return request_context
             is_new = bool(recalled.text) and recalled.digest not in window.digests
-            span.set_attribute("reminiscence.chunks", len(recalled.chunk_ids) if is_new else 0)
+            span.set_attribute("agent_reminiscence.hits", len(recalled.chunk_ids) if is_new else 0)
         if is_new:
             ctx.enqueue(recalled.as_part())
         return request_context

@@ -103,6 +103,12 @@ class Reminiscence(AbstractCapability[Any]):
     _question: str = field(default="", init=False, repr=False)
 
     def __post_init__(self) -> None:
+        memory: object = self.memory
+        if not isinstance(memory, AgentMem):
+            raise ConfigurationError(
+                f"memory must be an agent_reminiscence.AgentMem, not {type(memory).__module__}.{type(memory).__name__}:"
+                " an agent awaits it, also in run_sync"
+            )
         _check("remember", self.remember, get_args(Remember.__value__))
         _check("on_error", self.on_error, get_args(OnError.__value__))
         for tool in self.tools:

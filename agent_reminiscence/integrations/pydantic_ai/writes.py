@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -59,7 +60,12 @@ class Writes:
         task = asyncio.create_task(_said_if_lost(write, what))
         self._open.add(task)
         task.add_done_callback(self._open.discard)
-        await asyncio.shield(task)
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            # From here on nobody waits for it.
+            task.add_done_callback(partial(_say_if_failed, what))
+            raise
 
     @property
     def are_open(self) -> bool:
@@ -71,6 +77,13 @@ class Writes:
         loop = asyncio.get_running_loop()
         while going_on := [task for task in self._open if task.get_loop() is loop]:
             await asyncio.wait(going_on)
+
+
+def _say_if_failed(what: str, task: asyncio.Task[None]) -> None:
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        # Its text may quote a memory.
+        _logger.warning("%s could not be written: %s", what, type(error).__name__)
 
 
 async def _said_if_lost(write: Coroutine[Any, Any, None], what: str) -> None:

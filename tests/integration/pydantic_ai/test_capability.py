@@ -11,9 +11,12 @@ from typing import Any
 
 import psycopg
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import BaseModel
 from pydantic_ai import Agent, DeferredToolRequests, RunContext, capture_run_messages
-from pydantic_ai.capabilities import ProcessHistory
+from pydantic_ai.capabilities import Instrumentation, ProcessHistory
 from pydantic_ai.messages import (
     BinaryContent,
     ModelMessage,
@@ -28,12 +31,14 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
+from pydantic_ai.models.instrumented import InstrumentationSettings
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.tools import DeferredToolResults
 
-from agent_reminiscence import AgentMem, Config, InvalidInputError
+from agent_reminiscence import AgentMem, Config, Conversation, InvalidInputError
 from agent_reminiscence.exceptions import ConfigurationError, NotInitializedError
 from agent_reminiscence.integrations.pydantic_ai import GUIDE, ORIGIN, Reminiscence
+from agent_reminiscence.sync import AgentMem as SyncMem
 from tests.conftest import TestServer
 
 _PATIENCE_SECONDS = 60
@@ -715,6 +720,66 @@ def test_a_record_that_the_end_of_a_loop_cuts_off_is_reported(
 
     assert "may be lost" in caplog.text
     asyncio.run(memory.close())
+
+
+async def test_a_record_that_fails_after_its_run_is_reported(
+    memory: AgentMem, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for it any more, and the log names the run."""
+    is_writing, may_go_on = asyncio.Event(), asyncio.Event()
+    add_turns = Conversation.add_turns
+
+    async def late(self: Conversation, turns: Any) -> Any:
+        is_writing.set()
+        await may_go_on.wait()
+        return await add_turns(self, turns)
+
+    monkeypatch.setattr(Conversation, "add_turns", late)
+    capability = Reminiscence(memory, external_id="ana")
+    task = asyncio.create_task(Agent(Script().model(), capabilities=[capability]).run("My boat is red."))
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        await is_writing.wait()
+        task.cancel()
+        await asyncio.wait([task])
+        await memory.close()
+        may_go_on.set()
+        await capability.settle()
+
+    assert "could not be written: StoreError" in caplog.text
+    assert "boat" not in caplog.text
+
+
+async def test_an_instrumented_agent_has_a_span_for_what_is_shown(memory: AgentMem) -> None:
+    """With the number of hits, and without their text; a failure has its class."""
+    await memory.create_active_memory("ana", "Boat", "The boat is red.")
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    settings = InstrumentationSettings(tracer_provider=provider, include_content=False)
+    agent = Agent(
+        Script().model(),
+        capabilities=[
+            Instrumentation(settings=settings),
+            Reminiscence(memory, external_id="ana", remember="never", on_error="raise"),
+        ],
+    )
+
+    await agent.run("Where is the boat?")
+    await memory.close()
+    with pytest.raises(NotInitializedError):
+        await agent.run("Where is the boat?")
+
+    shown, failed = [span for span in exporter.get_finished_spans() if span.name == "reminiscence.inject"]
+    assert dict(shown.attributes or {})["agent_reminiscence.hits"] == 1
+    assert dict(failed.attributes or {})["error.type"] == "NotInitializedError"
+    assert failed.events == ()
+    assert "red" not in str([shown.to_json(), failed.to_json()])
+
+
+def test_a_memory_without_await_is_refused() -> None:
+    """An agent awaits it."""
+    with pytest.raises(ConfigurationError, match=r"must be an agent_reminiscence\.AgentMem"):
+        Reminiscence(SyncMem(), external_id="ana")  # type: ignore[arg-type]
 
 
 async def test_two_memories_of_one_agent_stand_side_by_side(memory: AgentMem) -> None:

@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Literal, Self, get_args
 
 from pydantic import SecretStr
-from pydantic_ai import AgentRunResult, DeferredToolRequests, ModelRetry, RunContext
+from pydantic_ai import AgentRunResult, DeferredToolRequests, RunContext
 from pydantic_ai.capabilities import AbstractCapability, WrapRunHandler, durable_operation
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import ModelRequestContext
@@ -36,7 +36,7 @@ from agent_reminiscence.integrations.pydantic_ai.messages import (
     render_new,
     turns_of,
 )
-from agent_reminiscence.integrations.pydantic_ai.tools import MemoryToolset, call_key
+from agent_reminiscence.integrations.pydantic_ai.tools import Answer, MemoryToolset, call_key
 from agent_reminiscence.integrations.pydantic_ai.writes import Seat, Writes
 
 _logger = logging.getLogger("agent_reminiscence.integrations")
@@ -256,40 +256,44 @@ class Reminiscence(AbstractCapability[Any]):
             with suppress(RunNotFoundError):
                 await self.memory.admin.report_outcome(self._tenant_of(ctx), str(ctx.run_id), success=success)
 
-    async def search_tool(self, ctx: RunContext[Any], query: str) -> str:
+    @durable_operation("search")
+    async def search(self, ctx: RunContext[Any], query: str) -> Answer:
         """What the tool `search_memory` answers: quoted data inside a fence."""
         try:
-            result = await self.memory.retrieve_memories(
-                self._tenant_of(ctx),
-                query[:_MAX_QUESTION],
-                token_budget=self.token_budget,
-                run_id=self._scored_run(ctx),
-            )
+            async with self._seat:
+                result = await self.memory.retrieve_memories(
+                    self._tenant_of(ctx),
+                    query[:_MAX_QUESTION],
+                    token_budget=self.token_budget,
+                    run_id=self._scored_run(ctx),
+                )
         except InvalidInputError as error:
-            raise ModelRetry(str(error)) from None
+            return Answer(str(error), is_refused=True)
         except ReminiscenceError as error:
             self._pass_over(error, "a search of run %s found nothing", ctx.run_id)
-            return _AWAY
-        return result.as_prompt() or _NOTHING
+            return Answer(_AWAY)
+        return Answer(result.as_prompt() or _NOTHING)
 
-    async def remember_tool(self, ctx: RunContext[Any], text: str, title: str) -> str:
+    @durable_operation("note")
+    async def note(self, ctx: RunContext[Any], text: str, title: str) -> Answer:
         """What the tool `remember` does: an active memory, once for each call of the tool."""
         try:
-            await self.memory.create_active_memory(
-                self._tenant_of(ctx),
-                title,
-                text,
-                metadata={"origin": ORIGIN},
-                conversation_id=ctx.conversation_id,
-                source="agent",
-                idempotency_key=call_key(ctx),
-            )
+            async with self._seat:
+                await self.memory.create_active_memory(
+                    self._tenant_of(ctx),
+                    title,
+                    text,
+                    metadata={"origin": ORIGIN},
+                    conversation_id=ctx.conversation_id,
+                    source="agent",
+                    idempotency_key=call_key(ctx),
+                )
         except (InvalidInputError, QuotaExceededError) as error:
-            raise ModelRetry(str(error)) from None
+            return Answer(str(error), is_refused=True)
         except ReminiscenceError as error:
             self._pass_over(error, "a note of run %s is not remembered", ctx.run_id)
-            return f"{_AWAY} Nothing was stored."
-        return "Stored."
+            return Answer(f"{_AWAY} Nothing was stored.")
+        return Answer("Stored.")
 
     def _tenant_of(self, ctx: RunContext[Any]) -> str:
         if self._tenant is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, cast
 from uuid import UUID, uuid5
 
-from pydantic_ai import FunctionToolset, RunContext
+from pydantic_ai import FunctionToolset, ModelRetry, RunContext
 
 from agent_reminiscence.config.constants import MAX_ID_CHARACTERS
 from agent_reminiscence.integrations.pydantic_ai.writes import Seat
@@ -14,14 +15,32 @@ from agent_reminiscence.integrations.pydantic_ai.writes import Seat
 _KEYS = UUID("0d0e7d2c-2f0b-4f0f-8f55-3c8f4a1b7f52")
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What a tool returns to the model; if it was refused, the model may call it again otherwise."""
+
+    text: str
+    is_refused: bool = False
+
+    def given(self) -> str:
+        """The text.
+
+        Raises:
+            ModelRetry: The call was refused.
+        """
+        if self.is_refused:
+            raise ModelRetry(self.text)
+        return self.text
+
+
 class Remembering(Protocol):
     """What carries out the tools: the capability of a run."""
 
-    async def search_tool(self, ctx: RunContext[Any], query: str) -> str:
+    async def search(self, ctx: RunContext[Any], query: str) -> Answer:
         """Search for `query`."""
         ...
 
-    async def remember_tool(self, ctx: RunContext[Any], text: str, title: str) -> str:
+    async def note(self, ctx: RunContext[Any], text: str, title: str) -> Answer:
         """Store `text`."""
         ...
 
@@ -33,9 +52,10 @@ class MemoryToolset(FunctionToolset[Any]):
         super().__init__(id=capability_id)
         self._seat = seat
 
-        def current(ctx: RunContext[Any]) -> Any:
+        def current(ctx: RunContext[Any]) -> Remembering:
             # The copy of this run, which knows whose memory it is.
-            return capability if capability_id is None else ctx.capabilities.get(capability_id, capability)
+            own = None if capability_id is None else ctx.capabilities.get(capability_id)
+            return cast("Remembering", own) if isinstance(own, type(capability)) else capability
 
         async def search_memory(ctx: RunContext[Any], query: str) -> str:
             """Search what is remembered of earlier conversations.
@@ -43,8 +63,7 @@ class MemoryToolset(FunctionToolset[Any]):
             Args:
                 query: What to look for, as a question or in a few words.
             """
-            found: str = await current(ctx).search_tool(ctx, query)
-            return found
+            return (await current(ctx).search(ctx, query)).given()
 
         async def remember(ctx: RunContext[Any], text: str, title: str = "Note") -> str:
             """Keep something for later conversations.
@@ -53,8 +72,7 @@ class MemoryToolset(FunctionToolset[Any]):
                 text: What to keep, in full sentences that can be understood without this conversation.
                 title: What it is about, in a few words.
             """
-            done: str = await current(ctx).remember_tool(ctx, text, title)
-            return done
+            return (await current(ctx).note(ctx, text, title)).given()
 
         for tool in (search_memory, remember):
             if tool.__name__ in names:
@@ -67,8 +85,10 @@ class MemoryToolset(FunctionToolset[Any]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        await self._seat.__aexit__(kind, error, trace)
-        return None
+        try:
+            return await super().__aexit__(kind, error, trace)
+        finally:
+            await self._seat.__aexit__(kind, error, trace)
 
 
 def call_key(ctx: RunContext[Any]) -> str:

@@ -1,0 +1,181 @@
+"""What a model of the OpenAI Agents SDK is shown of a memory: before its calls, and by tools."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
+from uuid import UUID, uuid4
+
+from agent_reminiscence.config.extras import require
+from agent_reminiscence.core import AgentMem
+from agent_reminiscence.domain.filter import Filter
+from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
+from agent_reminiscence.exceptions import InvalidInputError, ReminiscenceError
+from agent_reminiscence.integrations.openai_agents_messages import role_of, text_of
+
+if TYPE_CHECKING:
+    from agents import FunctionTool
+    from agents.run_config import CallModelData, ModelInputData
+    from agents.tool_context import ToolContext
+
+type ExternalId = str | int | UUID
+type OnError = Literal["ignore", "raise"]
+
+_logger = logging.getLogger("agent_reminiscence.integrations")
+
+_MAX_QUERY_CHARACTERS: Final = 20_000
+# What an application may put behind the newest user message before the first model call.
+_INSTRUCTIONS: Final = ("system", "developer")
+_MAX_QUESTIONS_KEPT: Final = 256
+
+
+def recall_filter(
+    memory: AgentMem,
+    external_id: ExternalId | Callable[[CallModelData[Any]], ExternalId],
+    *,
+    token_budget: int = 1_200,
+    min_match: float | None = None,
+    where: Filter | None = None,
+    on_error: OnError = "ignore",
+) -> Callable[[CallModelData[Any]], Awaitable[ModelInputData]]:
+    """A `call_model_input_filter` that shows the model what memory holds about the newest user message.
+
+    It searches once for each user message, not again in the round trips of tools. What it finds stands fenced, as data,
+    in a user message of its own before that one; the SDK does not store it in a session. Passages that the model is
+    shown anyway, because they stand in its input, are left out.
+
+    Args:
+        external_id: Whose memory, or a function that says so for each call, from `data.context`.
+        token_budget: Maximum tokens of what is shown.
+        min_match: Only passages with at least this `match`, 0 to 1.
+        where: Only passages that this filter admits.
+        on_error: "ignore" sends the input unchanged if memory cannot be searched, and logs that; "raise" ends the run.
+
+    Raises:
+        ConfigurationError: openai-agents is not installed.
+        InvalidInputError: `on_error` is unknown.
+    """
+    require("openai-agents", "recall_filter")
+    from agents.run_config import ModelInputData
+
+    if on_error not in ("ignore", "raise"):
+        raise InvalidInputError(f"on_error must be 'ignore' or 'raise', not {on_error!r}")
+    found: OrderedDict[tuple[str, str], RetrievalResult | None] = OrderedDict()
+
+    async def search(tenant: ExternalId, question: str) -> RetrievalResult | None:
+        try:
+            return await memory.retrieve_memories(
+                tenant,
+                question[:_MAX_QUERY_CHARACTERS],
+                token_budget=token_budget,
+                min_match=min_match,
+                where=where,
+            )
+        except ReminiscenceError as error:
+            if on_error == "raise":
+                raise
+            _logger.warning("nothing is recalled for a model call: %s", type(error).__name__)
+            return None
+
+    async def recall(data: CallModelData[Any]) -> ModelInputData:
+        items = data.model_data.input
+        index = next((n for n in reversed(range(len(items))) if role_of(items[n]) == "user"), None)
+        question = "" if index is None else text_of(items[index])
+        if index is None or not question.strip():
+            return data.model_data
+        tenant = external_id(data) if callable(external_id) else external_id
+        key = (str(tenant), question)
+        is_first = all(role_of(item) in _INSTRUCTIONS for item in items[index + 1 :])
+        if is_first or key not in found:
+            found[key] = await search(tenant, question)
+            while len(found) > _MAX_QUESTIONS_KEPT:
+                found.popitem(last=False)
+        prompt = _prompt(found[key], items[: index + 1])
+        if not prompt:
+            return data.model_data
+        recalled = {"role": "user", "content": prompt}
+        return ModelInputData(
+            input=[*items[:index], recalled, *items[index:]], instructions=data.model_data.instructions
+        )
+
+    return recall
+
+
+def memory_tools(
+    memory: AgentMem,
+    external_id: ExternalId | Callable[[ToolContext[Any]], ExternalId],
+    *,
+    token_budget: int = 1_200,
+) -> list[FunctionTool]:
+    """Tools for an agent: `search_memory(query)` and `remember(title, text)`.
+
+    Whose memory they use is settled here, and no argument of theirs. Where memory fails, the model is told that it did,
+    and nothing else.
+
+    Args:
+        external_id: Whose memory, or a function that says so for each call, from `context.context`.
+        token_budget: Maximum tokens of what a search returns.
+
+    Raises:
+        ConfigurationError: openai-agents is not installed.
+    """
+    require("openai-agents", "memory_tools")
+    from agents import FunctionTool
+
+    async def search(tenant: ExternalId, query: str) -> str:
+        found = await memory.retrieve_memories(tenant, query, token_budget=token_budget)
+        return found.as_prompt() or "Nothing is remembered about this."
+
+    async def remember(tenant: ExternalId, title: str, text: str) -> str:
+        await memory.create_active_memory(tenant, title, text, source="agent", idempotency_key=f"tool-{uuid4()}")
+        return "Remembered."
+
+    def tool(name: str, description: str, arguments: Mapping[str, str], call: Callable[..., Awaitable[str]]) -> Any:
+        async def invoke(context: ToolContext[Any], given: str) -> str:
+            tenant = external_id(context) if callable(external_id) else external_id
+            try:
+                values = json.loads(given)
+                return await call(tenant, **{name: values[name] for name in arguments})
+            except (ReminiscenceError, ValueError, KeyError, TypeError) as error:
+                # Its message may name the tenant.
+                _logger.warning("the tool %s failed: %s", name, type(error).__name__)
+                return "That did not work: the memory is not available, or an argument is not valid."
+
+        schema = {
+            "type": "object",
+            "properties": {key: {"type": "string", "description": text} for key, text in arguments.items()},
+            "required": list(arguments),
+            "additionalProperties": False,
+        }
+        return FunctionTool(name=name, description=description, params_json_schema=schema, on_invoke_tool=invoke)
+
+    return [
+        tool(
+            "search_memory",
+            "Search what is remembered of earlier conversations and notes.",
+            {"query": "What to look for, as a question or in key words."},
+            search,
+        ),
+        tool(
+            "remember",
+            "Store a note that will be of use in later conversations.",
+            {"title": "What it is about, in a few words.", "text": "The note itself, complete and on its own."},
+            remember,
+        ),
+    ]
+
+
+def _prompt(result: RetrievalResult | None, items: Sequence[Any]) -> str:
+    """What is shown of a result: nothing that stands in `items` as it is."""
+    if result is None:
+        return ""
+    shown = "\n".join(text_of(item) for item in items if role_of(item) is not None)
+    hits = tuple(hit for hit in result.hits if _said(hit) not in shown)
+    return result.model_copy(update={"hits": hits}).as_prompt()
+
+
+def _said(hit: SearchHit) -> str:
+    return hit.content.removeprefix(f"{hit.speaker}: ").strip()

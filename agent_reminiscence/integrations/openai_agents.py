@@ -32,6 +32,7 @@ _logger = logging.getLogger("agent_reminiscence.integrations")
 
 _SPEAKERS: Final = ("user", "assistant")
 _MAX_TURN_CHARACTERS: Final = 1_000_000
+_EVENTS_RECORDED: Final = 100
 
 
 class ReminiscenceSession:
@@ -177,9 +178,9 @@ class ReminiscenceSession:
             await self._catch_up(after)
 
     async def _catch_up(self, position: int) -> None:
-        while page := await self._log.added_after(position):
-            await self._record(page)
-            position = page[-1].position
+        events = await self._log.added_after(position)
+        for start in range(0, len(events), _EVENTS_RECORDED):
+            await self._record(events[start : start + _EVENTS_RECORDED])
 
     async def _record(self, events: Sequence[Event]) -> None:
         """Record the turns of some events; those that the conversation holds already are known by their ids."""

@@ -1,0 +1,282 @@
+"""What a model of the OpenAI Agents SDK is shown of a memory, and when it is looked up."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from agents import Agent, ModelSettings, RunConfig, Runner, function_tool
+from agents.run_config import CallModelData, ModelInputData
+from agents.testing import ScriptedModel, assistant_message, function_call
+
+from agent_reminiscence import AgentMem, Config, Filter, InvalidInputError, NotInitializedError
+from agent_reminiscence.integrations.openai_agents import ReminiscenceSession, memory_tools, recall_filter
+from agent_reminiscence.text.rendering import NOTE
+
+FACT = "The Tuesday ferry lands at the north pier."
+QUESTION = "Where does the ferry land on Tuesday?"
+
+
+@pytest.fixture
+def searches(memory: AgentMem, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was asked of the memory, in order."""
+    asked: list[str] = []
+    original = memory.retrieve_memories
+
+    async def noted(external_id: Any, query: str, **options: Any) -> Any:
+        asked.append(f"{external_id}: {query}")
+        return await original(external_id, query, **options)
+
+    monkeypatch.setattr(memory, "retrieve_memories", noted)
+    return asked
+
+
+@function_tool
+def look_up(day: str) -> str:
+    """Something about a day."""
+    return f"{day} is a working day."
+
+
+def is_recalled(item: Any) -> bool:
+    """Whether a message is recalled memory."""
+    return item.get("role") == "user" and str(item["content"]).startswith(NOTE)
+
+
+async def ask(agent: Agent[Any], text: str, filtered: Any, **options: Any) -> Any:
+    """Run an agent with a filter of its input."""
+    return await Runner.run(agent, text, run_config=RunConfig(call_model_input_filter=filtered), **options)
+
+
+async def test_what_is_recalled_stands_before_the_question(memory: AgentMem) -> None:
+    """As data in a fence, in a message of the user's; the instructions and all else stay as they are."""
+    await memory.create_active_memory("ana", "Ferries", FACT)
+    model = ScriptedModel([[assistant_message("At the north pier.")]])
+    agent = Agent(name="Harbour", instructions="Be brief.", model=model)
+
+    await ask(agent, QUESTION, recall_filter(memory, "ana"))
+
+    (call,) = model.calls
+    recalled, question = call.input
+    found = await memory.retrieve_memories("ana", QUESTION, token_budget=1_200)
+    assert recalled == {"role": "user", "content": found.as_prompt()}
+    assert FACT in recalled["content"]
+    assert question == {"role": "user", "content": QUESTION}
+    assert call.system_instructions == "Be brief."
+
+
+async def test_nothing_that_is_recalled_is_stored(memory: AgentMem) -> None:
+    """Neither in the session nor as something that was said."""
+    await memory.create_active_memory("ana", "Ferries", FACT)
+    session = ReminiscenceSession(memory, "ana", "chat-7")
+    model = ScriptedModel([[assistant_message("North.")], [assistant_message("At nine.")]])
+    agent = Agent(name="Harbour", model=model)
+    filtered = recall_filter(memory, "ana")
+
+    await ask(agent, QUESTION, filtered, session=session)
+    await ask(agent, "And when does the ferry leave on Tuesday?", filtered, session=session)
+
+    assert [sum(map(is_recalled, call.input)) for call in model.calls] == [1, 1]
+    stored = json.dumps(await session.get_items())
+    turns = await memory.conversation("ana", "chat-7").turns()
+    assert FACT not in stored
+    assert NOTE not in stored
+    assert [turn.text for turn in turns] == [
+        QUESTION,
+        "North.",
+        "And when does the ferry leave on Tuesday?",
+        "At nine.",
+    ]
+
+
+async def test_a_run_looks_up_once_for_each_question(memory: AgentMem, searches: list[str]) -> None:
+    """The round trips of tools see the same block; the same question in another run is looked up again."""
+    await memory.create_active_memory("ana", "Ferries", FACT)
+    model = ScriptedModel(
+        [
+            [function_call("look_up", {"day": "Tuesday"}, call_id="call_1")],
+            [function_call("look_up", {"day": "Friday"}, call_id="call_2")],
+            [assistant_message("At the north pier.")],
+            [assistant_message("Still there.")],
+        ]
+    )
+    agent = Agent(name="Harbour", model=model, tools=[look_up])
+    filtered = recall_filter(memory, "ana")
+
+    await ask(agent, QUESTION, filtered)
+    assert searches == [f"ana: {QUESTION}"]
+    await memory.create_active_memory("ana", "Ferries", "The ferry on Tuesday is late.")
+    await ask(agent, QUESTION, filtered)
+    assert len(searches) == 2
+
+    blocks = [[item["content"] for item in call.input if is_recalled(item)] for call in model.calls]
+    assert blocks[0] == blocks[1] == blocks[2]
+    assert [len(one) for one in blocks] == [1] * 4
+    assert "is late" in blocks[3][0]
+    assert [[is_recalled(item) for item in call.input].index(True) for call in model.calls] == [0] * 4
+
+
+async def test_what_the_model_sees_anyway_is_not_shown_twice(memory: AgentMem) -> None:
+    """What is said in a session is remembered, and recalled only once it is out of the window."""
+    session = ReminiscenceSession(memory, "ana", "chat-7")
+    model = ScriptedModel([[assistant_message("Noted.")], [assistant_message("North.")], [assistant_message("Yes.")]])
+    agent = Agent(name="Harbour", model=model)
+    filtered = recall_filter(memory, "ana")
+
+    await ask(agent, FACT, filtered, session=session)
+    await ask(agent, QUESTION, filtered, session=session)
+    session = ReminiscenceSession(memory, "ana", "chat-7", session_settings={"limit": 1})
+    await ask(agent, "Once more: where does the ferry land on Tuesday?", filtered, session=session)
+
+    blocks = [[item["content"] for item in call.input if is_recalled(item)] for call in model.calls]
+    assert blocks[:2] == [[], []]
+    assert FACT in blocks[2][0]
+    assert "Once more" not in blocks[2][0]
+
+
+async def test_tenants_of_one_filter_are_told_apart_by_the_context(memory: AgentMem, searches: list[str]) -> None:
+    """The same question, each with its own memory."""
+    await memory.create_active_memory("ana", "Ferries", FACT)
+    await memory.create_active_memory("ben", "Ferries", "The ferry on Tuesday lands at the south pier.")
+    model = ScriptedModel([[assistant_message("North.")], [assistant_message("South.")]])
+    agent = Agent(name="Harbour", model=model)
+    filtered = recall_filter(memory, lambda data: data.context["user"])
+
+    await ask(agent, QUESTION, filtered, context={"user": "ana"})
+    await ask(agent, QUESTION, filtered, context={"user": "ben"})
+
+    assert searches == [f"ana: {QUESTION}", f"ben: {QUESTION}"]
+    shown = [str(call.input[0]["content"]) for call in model.calls]
+    assert ("north" in shown[0], "south" in shown[0]) == (True, False)
+    assert ("north" in shown[1], "south" in shown[1]) == (False, True)
+
+
+async def test_budget_match_and_filter_limit_what_is_shown(memory: AgentMem) -> None:
+    """As in `retrieve_memories`."""
+    for number in range(20):
+        await memory.create_active_memory("ana", "Ferries", f"{FACT} Note {number}.", metadata={"number": number})
+    shown = []
+    for options in ({}, {"token_budget": 120}, {"where": Filter(metadata={"number": 3})}, {"min_match": 1.0}):
+        data = _data([{"role": "user", "content": QUESTION}])
+        changed = await recall_filter(memory, "ana", **options)(data)
+        shown.append("".join(str(item["content"]) for item in changed.input[:-1]))
+
+    assert len(shown[0]) > len(shown[1]) > 0
+    assert ("Note 3." in shown[2], "Note 4." in shown[2]) == (True, False)
+    assert shown[3] == ""
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [],
+        [{"role": "user", "content": "  "}],
+        [{"role": "user", "content": [{"type": "input_image", "image_url": "https://example.com/a.png"}]}],
+        [{"role": "assistant", "content": "At nine."}],
+        [{"type": "function_call_output", "call_id": "c", "output": "nine"}],
+    ],
+)
+async def test_input_without_a_question_stays_as_it_is(
+    memory: AgentMem, searches: list[str], items: list[dict[str, Any]]
+) -> None:
+    """There is nothing to look up."""
+    data = _data(items)
+
+    assert await recall_filter(memory, "ana")(data) is data.model_data
+    assert searches == []
+
+
+async def test_the_question_of_a_message_in_parts_is_its_text(memory: AgentMem, searches: list[str]) -> None:
+    """Without pictures; what an application puts behind it is no question."""
+    picture = {"type": "input_image", "image_url": "https://example.com/a.png"}
+    message = {"role": "user", "content": [{"type": "input_text", "text": QUESTION}, picture]}
+
+    await recall_filter(memory, "ana")(_data([message, {"role": "developer", "content": "Be brief."}]))
+
+    assert searches == [f"ana: {QUESTION}"]
+
+
+async def test_a_memory_that_fails_does_not_fail_the_run(
+    config: Callable[..., Config], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is logged, without the question; a run may be told to fail instead."""
+    memory = AgentMem(config())
+    model = ScriptedModel([[assistant_message("I do not know.")]])
+    agent = Agent(name="Harbour", model=model)
+
+    with caplog.at_level(logging.WARNING, logger="agent_reminiscence.integrations"):
+        result = await ask(agent, QUESTION, recall_filter(memory, "ana"))
+    assert result.final_output == "I do not know."
+    assert model.calls[0].input == [{"role": "user", "content": QUESTION}]
+    assert [record.getMessage() for record in caplog.records] == [
+        "nothing is recalled for a model call: NotInitializedError"
+    ]
+
+    with pytest.raises(NotInitializedError):
+        await ask(agent, QUESTION, recall_filter(memory, "ana", on_error="raise"))
+    with pytest.raises(InvalidInputError, match="on_error must be 'ignore' or 'raise', not 'log'"):
+        recall_filter(memory, "ana", on_error="log")
+
+
+async def test_tools_search_and_store(memory: AgentMem) -> None:
+    """What one run stores, another one finds; whose memory it is, no argument says."""
+    search, remember = memory_tools(memory, "ana")
+    assert (search.name, remember.name) == ("search_memory", "remember")
+    assert set(search.params_json_schema["properties"]) == {"query"}
+    assert set(remember.params_json_schema["properties"]) == {"title", "text"}
+    model = ScriptedModel(
+        [
+            [function_call("remember", {"title": "Ferries", "text": FACT}, call_id="call_1")],
+            [assistant_message("Noted.")],
+            [function_call("search_memory", {"query": QUESTION}, call_id="call_1")],
+            [assistant_message("At the north pier.")],
+        ]
+    )
+    agent = Agent(name="Harbour", model=model, tools=[search, remember], model_settings=ModelSettings())
+
+    await Runner.run(agent, "Keep that in mind.")
+    result = await Runner.run(agent, QUESTION)
+
+    (note,) = await memory.get_active_memories("ana")
+    assert (note.title, note.content) == ("Ferries", FACT)
+    output = model.calls[3].input[-1]["output"]
+    assert output == (await memory.retrieve_memories("ana", QUESTION, token_budget=1_200)).as_prompt()
+    assert result.final_output == "At the north pier."
+
+
+async def test_tools_of_many_tenants_go_by_the_context(memory: AgentMem) -> None:
+    """A tenant in the arguments changes nothing."""
+    await memory.create_active_memory("ben", "Ferries", FACT)
+    model = ScriptedModel(
+        [
+            [function_call("search_memory", {"query": QUESTION, "external_id": "ben"}, call_id="call_1")],
+            [assistant_message("I do not know.")],
+        ]
+    )
+    agent = Agent(name="Harbour", model=model, tools=memory_tools(memory, lambda context: context.context))
+
+    await Runner.run(agent, QUESTION, context="ana")
+
+    assert model.calls[1].input[-1]["output"] == "Nothing is remembered about this."
+
+
+@pytest.mark.parametrize("arguments", ["{}", "not json", '{"query": ""}', '{"query": 7}', "[]"])
+async def test_a_tool_that_fails_says_no_more_than_that(memory: AgentMem, arguments: str) -> None:
+    """The run goes on; the model learns no tenant's name."""
+    model = ScriptedModel(
+        [[function_call("search_memory", arguments, call_id="call_1")], [assistant_message("I do not know.")]]
+    )
+    agent = Agent(name="Harbour", model=model, tools=memory_tools(memory, "tenant-of-ana"))
+
+    result = await Runner.run(agent, QUESTION)
+
+    assert result.final_output == "I do not know."
+    assert model.calls[1].input[-1]["output"].startswith("That did not work")
+
+
+def _data(items: list[dict[str, Any]]) -> CallModelData[Any]:
+    return CallModelData(
+        model_data=ModelInputData(input=items, instructions=None), agent=Agent(name="Harbour"), context=None
+    )

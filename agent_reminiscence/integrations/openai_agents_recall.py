@@ -17,7 +17,7 @@ from agent_reminiscence.exceptions import InvalidInputError, ReminiscenceError
 from agent_reminiscence.integrations.openai_agents_messages import role_of, text_of
 
 if TYPE_CHECKING:
-    from agents import FunctionTool
+    from agents import FunctionTool, TResponseInputItem
     from agents.run_config import CallModelData, ModelInputData
     from agents.tool_context import ToolContext
 
@@ -96,7 +96,7 @@ def recall_filter(
         prompt = _prompt(found[key], items[: index + 1])
         if not prompt:
             return data.model_data
-        recalled = {"role": "user", "content": prompt}
+        recalled: TResponseInputItem = {"role": "user", "content": prompt}
         return ModelInputData(
             input=[*items[:index], recalled, *items[index:]], instructions=data.model_data.instructions
         )

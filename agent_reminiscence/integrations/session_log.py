@@ -1,6 +1,6 @@
 """A session's items as events of the ledger: to add some, to take the last one back and to clear all are events.
 
-What stands in a session is computed from its events, from the newest back, and no more of them are read than that takes.
+What stands in a session is computed from its events, from the newest back, and no more of them are read than it takes.
 """
 
 from __future__ import annotations

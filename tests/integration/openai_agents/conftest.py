@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from agents import set_tracing_disabled
@@ -26,7 +27,7 @@ def _no_tracing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def make_session(memory: AgentMem) -> MakeSession:
     """Makes a session of "ana"."""
 
-    def make(session_id: str = "chat-7", external_id: str = "ana", **options: object) -> ReminiscenceSession:
+    def make(session_id: str = "chat-7", external_id: str = "ana", **options: Any) -> ReminiscenceSession:
         return ReminiscenceSession(memory, external_id, session_id, **options)
 
     return make

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from agents import Agent, ModelSettings, RunConfig, Runner, function_tool
@@ -34,7 +34,6 @@ def searches(memory: AgentMem, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-@function_tool
 def look_up(day: str) -> str:
     """Something about a day."""
     return f"{day} is a working day."
@@ -102,7 +101,7 @@ async def test_a_run_looks_up_once_for_each_question(memory: AgentMem, searches:
             [assistant_message("Still there.")],
         ]
     )
-    agent = Agent(name="Harbour", model=model, tools=[look_up])
+    agent = Agent(name="Harbour", model=model, tools=[function_tool(look_up)])
     filtered = recall_filter(memory, "ana")
 
     await ask(agent, QUESTION, filtered)
@@ -217,7 +216,7 @@ async def test_a_memory_that_fails_does_not_fail_the_run(
     with pytest.raises(NotInitializedError):
         await ask(agent, QUESTION, recall_filter(memory, "ana", on_error="raise"))
     with pytest.raises(InvalidInputError, match="on_error must be 'ignore' or 'raise', not 'log'"):
-        recall_filter(memory, "ana", on_error="log")
+        recall_filter(memory, "ana", on_error=cast(Any, "log"))
 
 
 async def test_tools_search_and_store(memory: AgentMem) -> None:

@@ -16,7 +16,6 @@ from agent_reminiscence import AgentMem
 from agent_reminiscence.integrations.openai_agents import ReminiscenceSession
 
 
-@function_tool
 def find_pier(day: str) -> str:
     """Where the ferry lands on a day."""
     return f"On {day} it lands at the north pier."
@@ -52,7 +51,7 @@ async def test_a_run_goes_on_where_the_last_one_ended(memory: AgentMem) -> None:
                     [assistant_message("At nine.", item_id="msg_2")],
                 ]
             )
-            agent = Agent(name="Harbour", model=model, tools=[find_pier])
+            agent = Agent(name="Harbour", model=model, tools=[function_tool(find_pier)])
             await Runner.run(agent, "Where does it land on Tuesday?", session=session)
             result = await Runner.run(agent, "And when?", session=session)
             assert result.final_output == "At nine."

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from agents import set_tracing_disabled
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.integrations.openai_agents import ReminiscenceSession
@@ -17,6 +16,9 @@ MakeSession = Callable[..., ReminiscenceSession]
 @pytest.fixture(autouse=True)
 def _no_tracing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Traces would be sent to OpenAI."""
+    # Not at the top: this file is read where the framework is missing, too.
+    from agents import set_tracing_disabled
+
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     set_tracing_disabled(True)
     yield

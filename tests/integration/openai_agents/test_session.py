@@ -366,18 +366,21 @@ async def test_an_event_that_somebody_else_wrote_in_its_name_is_named(
         await make_session().get_items()
 
 
-async def test_callers_that_pop_at_once_get_each_item_once(memory: AgentMem, make_session: MakeSession) -> None:
-    """Two sessions objects, many tasks: each item goes to one of them, the last ones first."""
+async def test_callers_that_pop_at_once_get_each_item_once(
+    memory: AgentMem, config: Callable[..., Config], make_session: MakeSession
+) -> None:
+    """Two memories, as in two processes, and many tasks: each item goes to one of them."""
     items = [{"role": "user", "content": f"message {number}"} for number in range(8)]
-    sessions = [make_session(remember=False), make_session(remember=False)]
-    await sessions[0].add_items(items)
+    async with AgentMem(config()) as another:
+        sessions = [make_session(remember=False), ReminiscenceSession(another, "ana", "chat-7", remember=False)]
+        await sessions[0].add_items(items)
 
-    popped = await asyncio.gather(*(sessions[number % 2].pop_item() for number in range(10)))
+        popped = await asyncio.gather(*(sessions[number % 2].pop_item() for number in range(10)))
 
     contents = [item["content"] for item in popped if item is not None]
     assert sorted(contents) == sorted(item["content"] for item in items)
     assert popped.count(None) == 2
-    assert await sessions[1].get_items() == []
+    assert await sessions[0].get_items() == []
     assert (await memory.admin.verify("ana")).ok
 
 

@@ -9,9 +9,7 @@ from typing import Final, Literal
 from agent_reminiscence.config.installation import DISTRIBUTION
 from agent_reminiscence.exceptions import ConfigurationError
 
-type Extra = Literal[
-    "cli", "langgraph", "mem0", "models", "openai-agents", "pydantic-ai", "telemetry", "yaml"
-]
+type Extra = Literal["cli", "langgraph", "mem0", "models", "openai-agents", "pydantic-ai", "telemetry", "yaml"]
 
 # What tells whether an extra is installed: a module that nothing else brings along.
 _MODULES: Final[dict[Extra, tuple[str, ...]]] = {

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from agent_reminiscence import AgentMem, Config, InvalidInputError, NotInitializedError, StoreError
 from agent_reminiscence.domain.event import Event
-from agent_reminiscence.integrations import session_log
-from agent_reminiscence.integrations.openai_agents import ReminiscenceSession
+from agent_reminiscence.integrations.openai_agents import ReminiscenceSession, session_log
 
 MakeSession = Callable[..., ReminiscenceSession]
 

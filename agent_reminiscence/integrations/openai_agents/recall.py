@@ -14,7 +14,7 @@ from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
 from agent_reminiscence.exceptions import InvalidInputError, ReminiscenceError
-from agent_reminiscence.integrations.openai_agents_messages import role_of, text_of
+from agent_reminiscence.integrations.openai_agents.messages import role_of, text_of
 
 if TYPE_CHECKING:
     from agents import FunctionTool, TResponseInputItem

@@ -1,9 +1,4 @@
-"""The OpenAI Agents SDK: sessions in the ledger, recall before a model call, and tools of a memory.
-
-session = ReminiscenceSession(memory, "user-1", "chat-7")
-config = RunConfig(call_model_input_filter=recall_filter(memory, "user-1"))
-result = await Runner.run(agent, "What was my plan?", session=session, run_config=config)
-"""
+"""A session of the OpenAI Agents SDK over the ledger."""
 
 from __future__ import annotations
 
@@ -18,15 +13,12 @@ from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.turn import Turn
 from agent_reminiscence.exceptions import InvalidInputError, ReminiscenceError
-from agent_reminiscence.integrations.exact_json import flatten
-from agent_reminiscence.integrations.openai_agents_messages import role_of, text_of
-from agent_reminiscence.integrations.openai_agents_recall import memory_tools, recall_filter
-from agent_reminiscence.integrations.session_log import SessionLog, items_of
+from agent_reminiscence.integrations.openai_agents.exact_json import flatten
+from agent_reminiscence.integrations.openai_agents.messages import role_of, text_of
+from agent_reminiscence.integrations.openai_agents.session_log import SessionLog, items_of
 
 if TYPE_CHECKING:
     from agents import SessionSettings, TResponseInputItem
-
-__all__ = ["ReminiscenceSession", "memory_tools", "recall_filter"]
 
 _logger = logging.getLogger("agent_reminiscence.integrations")
 

@@ -41,8 +41,18 @@ import agent_reminiscence
 from agent_reminiscence import AgentMem, Config, ConfigurationError
 
 data_dir = Path(sys.argv[1])
-extras = {"cli": {"cyclopts", "rich"}, "models": {"pydantic_ai"}, "telemetry": {"opentelemetry"}, "yaml": {"yaml"}}
-needing = {"agent_reminiscence.cli": "cli", "agent_reminiscence.agents": "models"}
+extras = {
+    "cli": {"cyclopts", "rich"},
+    "models": {"pydantic_ai"},
+    "pydantic-ai": {"pydantic_ai"},
+    "telemetry": {"opentelemetry"},
+    "yaml": {"yaml"},
+}
+needing = {
+    "agent_reminiscence.cli": "cli",
+    "agent_reminiscence.agents": "models",
+    "agent_reminiscence.integrations.pydantic_ai": "pydantic-ai",
+}
 frameworks = {"agent_reminiscence.integrations.langgraph": "langgraph"}
 imported = 0
 for module in pkgutil.walk_packages(agent_reminiscence.__path__, "agent_reminiscence.", onerror=lambda name: None):
@@ -52,7 +62,7 @@ for module in pkgutil.walk_packages(agent_reminiscence.__path__, "agent_reminisc
     try:
         importlib.import_module(module.name)
     except ModuleNotFoundError as error:
-        extra = needing.get(".".join(module.name.split(".")[:2]))
+        extra = next((extra for name, extra in needing.items() if f"{module.name}.".startswith(f"{name}.")), None)
         assert extra and error.name.split(".")[0] in extras[extra], f"{module.name}: {error}"
     except ConfigurationError as error:
         # Ours is made from a class of the framework.
@@ -76,6 +86,13 @@ for setting, extra in (
         print(error)
     else:
         raise SystemExit(f"AgentMem took {setting} without [{extra}]")
+try:
+    from agent_reminiscence.integrations.pydantic_ai import Reminiscence
+except ConfigurationError as error:
+    assert "install agent-reminiscence-ledger[pydantic-ai]" in str(error), error
+    print(error)
+else:
+    raise SystemExit(f"{Reminiscence} was imported without its extra")
 from agent_reminiscence.integrations import Mem0CloudIndex, Mem0MemoryIndex, memory_index_from_env
 
 assert memory_index_from_env(environ={}) is None

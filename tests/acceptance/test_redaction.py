@@ -54,7 +54,18 @@ _WRITES_NO_TEXT = {
     *("reembed", "cancel_reembed", "drop_old_vectors", "generations"),
     # What `event_index` hands out makes vectors of events as they were stored.
     *("subscribe", "event_index"),
-    *("head", "read", "entities", "match", "neighbourhood", "shortest_path", "subgraph"),
+    *(
+        "head",
+        "read",
+        "read_conversation",
+        "read_latest",
+        "redacted",
+        "entities",
+        "match",
+        "neighbourhood",
+        "shortest_path",
+        "subgraph",
+    ),
     # Takes events as they were written, with their chain.
     "import_",
     # Writes by way of create and update, once a model has said what.

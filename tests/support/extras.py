@@ -15,6 +15,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "mem0": ("mem0", "sentence_transformers"),
     "models": ("httpx2", "pydantic_ai"),
     "openai-agents": ("agents",),
+    "pydantic-ai": ("pydantic_ai",),
     "telemetry": ("opentelemetry",),
     "yaml": ("yaml",),
 }

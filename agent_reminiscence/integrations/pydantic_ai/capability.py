@@ -165,6 +165,18 @@ class Reminiscence(AbstractCapability[Any]):
             opens_memory=True,
         )
 
+    @classmethod
+    def combine(cls, capabilities: Sequence[AbstractCapability[Any]]) -> AbstractCapability[Any]:
+        """Refuse two memories with one id: merged, they would be the memory of one of their tenants.
+
+        Raises:
+            ConfigurationError: Always; the message says what to do.
+        """
+        raise ConfigurationError(
+            f"the agent has {len(capabilities)} Reminiscence with the id {capabilities[0].id!r}; give each an id of its"
+            " own, such as id='team'"
+        )
+
     async def for_run(self, ctx: RunContext[Any]) -> Self:
         """A copy for one run, which knows whose memory it is."""
         one = copy(self)

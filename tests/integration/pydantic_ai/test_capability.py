@@ -803,6 +803,14 @@ async def test_two_memories_of_one_agent_stand_side_by_side(memory: AgentMem) ->
     assert await memories_of(memory, "team") == 1
 
 
+async def test_two_memories_with_one_id_are_refused(memory: AgentMem) -> None:
+    """Merged, they would be the memory of one of their tenants."""
+    both = [Reminiscence(memory, external_id="ana"), Reminiscence(memory, external_id="team")]
+
+    with pytest.raises(ConfigurationError, match="give each an id of its own"):
+        await Agent(Script().model(), capabilities=both).run("Hello.")
+
+
 async def test_an_erasure_reaches_what_was_recorded(memory: AgentMem) -> None:
     """Turns and notes of a conversation go with it."""
     script = Script(calls("remember", text="Ana lives in Vela Luka."), says("I will."))

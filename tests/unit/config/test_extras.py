@@ -94,7 +94,7 @@ def test_the_command_without_its_extra_says_what_to_install() -> None:
 
 
 def test_what_needs_no_extra_imports_none() -> None:
-    """Only the command line's modules and those of the agents' models may fail to be imported.
+    """Only the command line, the agents' models and frameworks may fail to be imported.
 
     What stands for a class of another framework cannot do without it either, and says what to install.
     """
@@ -120,6 +120,11 @@ for module in pkgutil.walk_packages(agent_reminiscence.__path__, "agent_reminisc
         "agent_reminiscence.agents.reflector",
         "agent_reminiscence.agents.running",
         "agent_reminiscence.cli",
+        "agent_reminiscence.integrations.pydantic_ai.capability",
+        "agent_reminiscence.integrations.pydantic_ai.conversations",
+        "agent_reminiscence.integrations.pydantic_ai.entries",
+        "agent_reminiscence.integrations.pydantic_ai.messages",
+        "agent_reminiscence.integrations.pydantic_ai.tools",
     }
 
 

@@ -19,12 +19,15 @@ TEST := $(VENV)/.test
 BENCH := $(VENV)/.bench
 DEV := $(VENV)/.dev
 
+# The marks of tests that need another framework, which is not installed there.
+FRAMEWORK_MARKS := (mem0 or langgraph or openai_agents)
+
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
 .PHONY: help
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
 demo: $(RUNTIME) ## Show what the memory does, without a server, key or model.
@@ -37,32 +40,57 @@ test: $(TEST) ## Run the tests, and the code in README.md, docs/ and docstrings;
 
 .PHONY: test-servers
 test-servers: $(TEST) ## Run the tests that need a real Neo4j or Ollama. The first run builds them, which takes 15 minutes.
-	@$(RUN) pytest -m "(neo4j or ollama) and not mem0" -n auto --dist loadfile tests $(PYTEST_ARGS)
+	@$(RUN) pytest -m "(neo4j or ollama) and not $(FRAMEWORK_MARKS)" -n auto --dist loadfile tests $(PYTEST_ARGS)
 
 .PHONY: test-ollama
 test-ollama: $(TEST) ## Run the tests that need a real Ollama. The first run builds it, which takes about ten minutes.
-	@$(RUN) pytest --fail-on-skip -m "ollama and not mem0" --durations=10 tests $(PYTEST_ARGS)
+	@$(RUN) pytest --fail-on-skip -m "ollama and not $(FRAMEWORK_MARKS)" --durations=10 tests $(PYTEST_ARGS)
 
-# mem0 has environments of its own, because its dependencies are not ours.
-MEM0_TESTS := build/mem0-tests
+# Each framework has an environment of its own, because its dependencies are not ours.
+FRAMEWORKS := mem0 langgraph openai-agents
+FRAMEWORK_TESTS := $(FRAMEWORKS:%=test-%)
 
-.PHONY: test-mem0
-test-mem0: $(MEM0_TESTS)/.installed ## Run the tests that need mem0, in an environment of their own; a few need Ollama as well.
-	@$(MEM0_TESTS)/bin/python scripts/check_licences.py mem0ai
-	@$(MEM0_TESTS)/bin/python -m pytest -m mem0 -n auto --dist loadfile tests $(PYTEST_ARGS)
+.PHONY: $(FRAMEWORK_TESTS)
+test-mem0: ## Run the tests that need mem0, in an environment of their own; a few need Ollama as well.
+test-langgraph: ## Run the tests that need LangGraph, in an environment of their own.
+test-openai-agents: ## Run the tests that need the OpenAI Agents SDK, in an environment of their own.
 
-$(MEM0_TESTS)/bin/python:
-	@sh scripts/make_venv.sh $(MEM0_TESTS) $(PYTHON)
+# What the extra brings, whose licences are checked.
+test-mem0: BROUGHT := mem0ai
+test-langgraph: BROUGHT := langgraph-checkpoint
+test-openai-agents: BROUGHT := openai-agents
 
-$(MEM0_TESTS)/.installed: requirements/mem0.txt requirements/build.txt pyproject.toml | $(MEM0_TESTS)/bin/python
-	@echo "Installing the package, mem0 and their dependencies into $(MEM0_TESTS) …"
-	@$(MEM0_TESTS)/bin/python -m pip install --quiet --require-hashes -r requirements/mem0.txt -r requirements/build.txt
-	@$(MEM0_TESTS)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+$(FRAMEWORK_TESTS): test-%: build/%-tests/.installed
+	@build/$*-tests/bin/python scripts/check_licences.py $(BROUGHT)
+	@build/$*-tests/bin/python -m pytest -m $(subst -,_,$*) -n auto --dist loadfile tests $(PYTEST_ARGS)
+
+$(FRAMEWORKS:%=build/%-tests/bin/python): build/%-tests/bin/python:
+	@sh scripts/make_venv.sh build/$*-tests $(PYTHON)
+
+$(FRAMEWORKS:%=build/%-tests/.installed): build/%-tests/.installed: requirements/%.txt requirements/build.txt \
+		pyproject.toml | build/%-tests/bin/python
+	@echo "Installing the package, $* and their dependencies into build/$*-tests …"
+	@build/$*-tests/bin/python -m pip install --quiet --require-hashes -r $< -r requirements/build.txt
+	@build/$*-tests/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
+
+NEWEST := build/newest-tests
+# They need no framework but what `make test` has; its newest release may differ from the one that is pinned.
+PYDANTIC_AI_TESTS := tests/unit/agents $(wildcard tests/integration/pydantic_ai)
+
+.PHONY: test-newest
+test-newest: | $(NEWEST)/bin/python ## Run the tests of all frameworks with their newest releases, which nothing pins.
+	@echo "Installing the newest releases into $(NEWEST) …"
+	@$(NEWEST)/bin/python scripts/install_newest.py
+	@$(NEWEST)/bin/python -m pytest -m "$(FRAMEWORK_MARKS) and not ollama" -n auto --dist loadfile tests $(PYTEST_ARGS)
+	@$(NEWEST)/bin/python -m pytest -n auto --dist loadfile $(PYDANTIC_AI_TESTS) $(PYTEST_ARGS)
+
+$(NEWEST)/bin/python:
+	@sh scripts/make_venv.sh $(NEWEST) $(PYTHON)
 
 .PHONY: test-thorough
 test-thorough: $(TEST) ## Run what make test leaves out because it takes long: tests/chaos with reduced counts, and more.
-	@$(RUN) pytest -m "(chaos or thorough) and not neo4j and not ollama and not mem0" -n auto --dist loadfile tests $(PYTEST_ARGS)
+	@$(RUN) pytest -m "(chaos or thorough) and not neo4j and not ollama and not $(FRAMEWORK_MARKS)" -n auto --dist loadfile tests $(PYTEST_ARGS)
 
 .PHONY: test-injection
 test-injection: $(TEST) ## Try every text that gives instructions on each agent; make test tries a third of them.

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sybil import Example
 
 pytest_plugins = [
+    "tests.support.frameworks",
     "tests.support.everyday",
     "tests.support.mem0_fixtures",
     "tests.support.server_hooks",

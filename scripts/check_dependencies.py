@@ -25,11 +25,18 @@ LAUNCHER = "agent_reminiscence_ledger"
 REQUIREMENTS = ROOT / "requirements"
 # A plugin for pytest, which brings what it imports besides.
 PLUGIN = ROOT / PACKAGE / "testing.py"
-# The extra that `all` leaves out, which is also the name of the file that pins it, and the modules that the package
-# knows of what it brings: they are not installed here.
-APART = "mem0"
-MODULES_APART = {"mem0": "mem0ai", "sentence_transformers": "sentence-transformers"}
-# What that file leaves out: scripts/pin_requirements.py says why.
+# The extras that `all` leaves out, which are also the names of the files that pin them, and the modules that the
+# package knows of what they bring: they are not installed here.
+APART = ("langgraph", "mem0", "openai-agents")
+MODULES_APART = {
+    "agents": "openai-agents",
+    "langgraph": "langgraph-checkpoint",
+    "mem0": "mem0ai",
+    "sentence_transformers": "sentence-transformers",
+}
+# The groups that only those files pin.
+GROUPS_APART = {"test-langgraph": "langgraph"}
+# What those files leave out: scripts/pin_requirements.py says why.
 UNPINNED = {"sentence-transformers"}
 PIN = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>[^\s;\\]+)", re.MULTILINE)
 
@@ -39,21 +46,26 @@ def main() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     needed = [Requirement(text) for text in project["project"]["dependencies"]]
     declared = needed + _of_extras(project["project"])
-    apart = _requirements(project["project"], APART)
-    groups = [Requirement(text) for group in project["dependency-groups"].values() for text in group]
+    apart = {extra: _requirements(project["project"], extra) for extra in APART}
+    groups = {name: [Requirement(text) for text in group] for name, group in project["dependency-groups"].items()}
+    of_all = [one for name, group in groups.items() if name not in GROUPS_APART for one in group]
 
     problems = [
-        *_compare_imports(declared + apart),
+        *_compare_imports(declared + [one for extra in APART for one in apart[extra]]),
         *_compare_pins(needed, "core"),
         *_compare_pins(declared, "runtime"),
-        *_compare_pins(declared + groups, "dev"),
-        *_compare_pins([one for one in apart if one.name not in UNPINNED], APART),
+        *_compare_pins(declared + of_all, "dev"),
     ]
+    for extra, requirements in apart.items():
+        pinned = [one for one in requirements if one.name not in UNPINNED]
+        problems += _compare_pins(declared + groups["test"] + pinned, extra)
+    for group, file in GROUPS_APART.items():
+        problems += _compare_pins(groups[group], file)
     for problem in problems:
         print(problem, file=sys.stderr)
     if problems:
         sys.exit(1)
-    declared += apart
+    declared += [one for extra in APART for one in apart[extra]]
     print(
         f"{len(declared)} dependencies, {len(declared) - len(needed)} of them of extras: declared, imported and pinned"
     )
@@ -61,7 +73,7 @@ def main() -> None:
 
 def _of_extras(project: dict[str, Any]) -> list[Requirement]:
     """What the extras add, without those of `APART`."""
-    extras = [name for name in project["optional-dependencies"] if name != APART]
+    extras = [name for name in project["optional-dependencies"] if name not in APART]
     return [one for name in extras for one in _requirements(project, name)]
 
 

@@ -25,6 +25,7 @@ ACCEPTED = {
     "CC0-1.0",
     "ISC",
     "MIT",
+    "MIT-0",
     "PSF-2.0",
     "Python-2.0",
     "Zlib",
@@ -32,6 +33,7 @@ ACCEPTED = {
 # Accepted for one distribution each, with the reason.
 EXCEPTIONS = {
     "certifi": ("MPL-2.0", "copyleft per file; a list of certificates, used unchanged"),
+    "orjson": ("MPL-2.0", "copyleft per file; reads and writes JSON, used unchanged"),
     "psycopg": ("LGPL-3.0-only", "a library used unchanged through its interface; our users are not bound by it"),
     "psycopg-binary": ("LGPL-3.0-only", "psycopg's own build of libpq's interface, used unchanged"),
     "psycopg-pool": ("LGPL-3.0-only", "psycopg's pool, used unchanged"),

@@ -43,6 +43,7 @@ from agent_reminiscence import AgentMem, Config, ConfigurationError
 data_dir = Path(sys.argv[1])
 extras = {"cli": {"cyclopts", "rich"}, "models": {"pydantic_ai"}, "telemetry": {"opentelemetry"}, "yaml": {"yaml"}}
 needing = {"agent_reminiscence.cli": "cli", "agent_reminiscence.agents": "models"}
+frameworks = {"agent_reminiscence.integrations.langgraph": "langgraph"}
 imported = 0
 for module in pkgutil.walk_packages(agent_reminiscence.__path__, "agent_reminiscence.", onerror=lambda name: None):
     if module.name == "agent_reminiscence.testing":
@@ -53,6 +54,10 @@ for module in pkgutil.walk_packages(agent_reminiscence.__path__, "agent_reminisc
     except ModuleNotFoundError as error:
         extra = needing.get(".".join(module.name.split(".")[:2]))
         assert extra and error.name.split(".")[0] in extras[extra], f"{module.name}: {error}"
+    except ConfigurationError as error:
+        # Ours is made from a class of the framework.
+        extra = frameworks.get(module.name)
+        assert extra and str(error).endswith(f"install agent-reminiscence-ledger[{extra}]"), f"{module.name}: {error}"
     else:
         imported += 1
 

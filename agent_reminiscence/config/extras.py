@@ -9,14 +9,17 @@ from typing import Final, Literal
 from agent_reminiscence.config.installation import DISTRIBUTION
 from agent_reminiscence.exceptions import ConfigurationError
 
-type Extra = Literal["cli", "mem0", "models", "telemetry", "yaml"]
+type Extra = Literal["cli", "langgraph", "mem0", "models", "openai-agents", "telemetry", "yaml"]
 
 # What tells whether an extra is installed: a module that nothing else brings along.
 _MODULES: Final[dict[Extra, tuple[str, ...]]] = {
     "cli": ("cyclopts", "rich"),
+    "langgraph": ("langgraph.store.base",),
     # The hosted index needs no embedder, so the extra's other requirement is asked for where it is used.
     "mem0": ("mem0",),
     "models": ("pydantic_ai",),
+    # A program may have a package `agents` of its own.
+    "openai-agents": ("agents.memory",),
     # Other distributions put modules into the namespace `opentelemetry`.
     "telemetry": ("opentelemetry.trace",),
     "yaml": ("yaml",),

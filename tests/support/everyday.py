@@ -1,4 +1,4 @@
-"""What `make test` runs: all that needs no Neo4j, Ollama or mem0, and of what takes long one case that shows it.
+"""What `make test` runs: all that needs no Neo4j, Ollama or framework, and of what takes long one case that shows it.
 
 `--everyday` leaves out what is marked `thorough`, and all but the first case of each test of tests/chaos. A plugin
 of `conftest.py`. What is left out is deselected, not skipped, and the last line of a run says how many tests that were
@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.frameworks import FRAMEWORKS
+
 _SERVER_MARKS = ("neo4j", "ollama")
-_MEM0_MARK = "mem0"
 _SLOWEST = 5
 _WORKEROUTPUT = "reminiscence_left_out"
 
@@ -23,7 +24,7 @@ _LEFT_OUT = pytest.StashKey[Counter[str]]()
 _SECONDS = pytest.StashKey[defaultdict[str, float]]()
 
 # Why a test is left out, and what runs it.
-_MEM0 = "for mem0 (make test-mem0)"
+_FRAMEWORKS = {one.mark: f"for {one.name} (make {one.target})" for one in FRAMEWORKS}
 _SERVERS = "for a Neo4j or Ollama server (make test-servers)"
 _TIME = "that take long (make test-thorough)"
 
@@ -33,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--everyday",
         action="store_true",
-        help="leave out what needs Neo4j, Ollama or mem0, what is thorough, and all but first cases of tests/chaos",
+        help="leave out what needs a server or a framework, what is thorough, and all but first cases of tests/chaos",
     )
 
 
@@ -80,8 +81,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _reason(item: pytest.Item, seen: set[str]) -> str | None:
-    if item.get_closest_marker(_MEM0_MARK):
-        return _MEM0
+    for mark, reason in _FRAMEWORKS.items():
+        if item.get_closest_marker(mark):
+            return reason
     if any(item.get_closest_marker(mark) for mark in _SERVER_MARKS):
         return _SERVERS
     if item.get_closest_marker("thorough"):
@@ -139,6 +141,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
     left_out = session.config.stash[_LEFT_OUT]
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and left_out:
-        told = "; ".join(f"{left_out[reason]} {reason}" for reason in (_SERVERS, _MEM0, _TIME) if left_out[reason])
+        reasons = (_SERVERS, *_FRAMEWORKS.values(), _TIME)
+        told = "; ".join(f"{left_out[reason]} {reason}" for reason in reasons if left_out[reason])
         tests = "1 test" if left_out.total() == 1 else f"{left_out.total()} tests"
         reporter.write_line(f"left out {tests}: {told}")

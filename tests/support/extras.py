@@ -11,8 +11,10 @@ from tests.support.command_line import CHECKOUT, clean_environment
 # What each extra brings that nothing else does. `make check-slim` does without them for real.
 MODULES: Mapping[str, tuple[str, ...]] = {
     "cli": ("cyclopts", "rich"),
+    "langgraph": ("langgraph",),
     "mem0": ("mem0", "sentence_transformers"),
     "models": ("httpx2", "pydantic_ai"),
+    "openai-agents": ("agents",),
     "telemetry": ("opentelemetry",),
     "yaml": ("yaml",),
 }

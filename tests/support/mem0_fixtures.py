@@ -31,11 +31,6 @@ KINDS: Final = ("qdrant", "pgvector", "cloud")
 _LLM: Final = {"provider": "openai", "config": {"api_key": "unused", "model": "none"}}
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Name the mark."""
-    config.addinivalue_line("markers", f"{MARK}: needs mem0; `make test-mem0` runs these, `make test` does not")
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what asks for mem0, before `-m` selects."""

@@ -120,6 +120,7 @@ for module in pkgutil.walk_packages(agent_reminiscence.__path__, "agent_reminisc
         "agent_reminiscence.agents.reflector",
         "agent_reminiscence.agents.running",
         "agent_reminiscence.cli",
+        "agent_reminiscence.integrations.langgraph agent-reminiscence-ledger[langgraph]",
     }
 
 

@@ -100,7 +100,7 @@ class ReminiscenceStore(BaseStore):
         if (external_id is None) == (scope is None):
             raise ConfigurationError(
                 "ReminiscenceStore needs either external_id, whose memory it is, or scope, the place of the label that"
-                f" says so; {'neither' if scope is None else 'both'} is given"
+                f" says so; {'neither is' if scope is None else 'both are'} given"
             )
         if scope is not None and (isinstance(scope, bool) or not isinstance(scope, int) or scope < 0):
             raise ConfigurationError(f"scope is {scope!r}; it is the place of a label in the namespace, from 0")
@@ -217,24 +217,18 @@ class ReminiscenceStore(BaseStore):
                 f"ReminiscenceStore keeps items until they are deleted, and cannot let {key!r} expire after"
                 f" {op.ttl} minutes; put it without ttl, and delete it when its time is over"
             )
-        if not isinstance(op.value, Mapping):
-            raise InvalidInputError(f"the value of {key!r} must be a mapping, not {type(op.value).__name__}")
-        text = self._text(op)
-        metadata = items.metadata(op.namespace, key, op.value, is_searched=bool(text))
+        value = items.checked(key, op.value)
+        text = self._text(value, op.index)
+        metadata = items.metadata(op.namespace, key, value, is_searched=bool(text))
         return _Put(tenant, named, items.title(op.namespace), text or items.NOT_SEARCHED, metadata)
 
-    def _text(self, op: PutOp) -> str:
+    def _text(self, value: dict[str, Any], index: object) -> str:
         """What of a value is searched; a paragraph for each text that its fields hold."""
-        if op.index is False:
+        if index is False:
             return ""
-        fields = self._fields if op.index is None else _checked_paths(op.index)
         found: list[str] = []
-        for path in fields:
-            found += (
-                [items.readable_text(op.value or {})]
-                if path == _WHOLE
-                else get_text_at_path(op.value, tokenize_path(path))
-            )
+        for path in self._fields if index is None else _checked_paths(index):
+            found += [items.readable_text(value)] if path == _WHOLE else get_text_at_path(value, tokenize_path(path))
         return "\n\n".join(text for text in found if text.strip())
 
     def _tenant(self, labels: Namespace) -> ExternalId:

@@ -68,23 +68,39 @@ def metadata(namespace: Namespace, key: str, value: Mapping[str, Any], *, is_sea
 
     `within` are the namespaces that it is in, from the outermost to its own, for filters.
 
+    Args:
+        value: As `checked` returns it.
+
     Raises:
-        InvalidInputError: The value is no JSON object, or too large or too deep.
+        InvalidInputError: A name is no text, or the item is too large.
     """
     within = [".".join(namespace[:depth]) for depth in range(1, len(namespace) + 1)]
     about = {"namespace": list(namespace), "key": key, "within": within, "is_searched": is_searched}
-    made = {ABOUT: _copied("namespace or key", about, 0), VALUE: _copied("value", value, 1)}
-    try:
-        size = len(json.dumps(made, ensure_ascii=False).encode())
-    except ValueError as error:
-        # An integer of more than 4,300 digits cannot be written out.
-        raise InvalidInputError(f"the value of {key!r} is not JSON: {error}") from None
+    made = {ABOUT: _copied("namespace or key", about, 1), VALUE: value}
+    size = len(json.dumps(made, ensure_ascii=False).encode())
     if size > MAX_METADATA_BYTES:
         raise InvalidInputError(
             f"the item {key!r} takes {size:,} bytes as JSON; the limit is {MAX_METADATA_BYTES:,}: put it in parts, or"
             " keep it elsewhere and put where it is"
         )
     return made
+
+
+def checked(key: str, value: object) -> dict[str, Any]:
+    """A copy of the value of an item.
+
+    Raises:
+        InvalidInputError: It is no JSON object, or nested too deep.
+    """
+    if not isinstance(value, Mapping):
+        raise InvalidInputError(f"the value of {key!r} must be a mapping, not {type(value).__name__}")
+    copied: dict[str, Any] = _copied("value", value, 1)
+    try:
+        json.dumps(copied)
+    except ValueError as error:
+        # An integer of more than 4,300 digits cannot be written out.
+        raise InvalidInputError(f"the value of {key!r} is not JSON: {error}") from None
+    return copied
 
 
 def _copied(name: str, value: object, depth: int) -> Any:

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from agent_reminiscence import AgentMem, Config
-from tests.support.command_line import complaints
+from tests.support.examples import EXAMPLES, new_data_dir, run_example
 
-# Fewer than the default only to be quick: each takes a while to make.
-_PARTITIONS = 4
-_EXAMPLES = Path(__file__).parents[2] / "examples"
 _EXPECTED = {
     "answer_questions.py": "known: False",
     "custom_embedder.py": "found: ['The thermostat of the oven sticks at 180 degrees.']",
@@ -35,6 +25,9 @@ _EXPECTED = {
     "village.py": "the last 8 events hold the clue: False\nthe 8 most salient hold the clue: True\nwith an index",
 }
 
+# Run where their framework is installed: tests/integration/<framework>.
+_OF_FRAMEWORKS = {"research_graph.py"}
+
 # Pydantic AI's model for tests fills in what the schemas allow: an answer, a plan for one passage, and numbers of
 # messages there are not.
 _SETTINGS = {
@@ -46,42 +39,29 @@ _SETTINGS = {
 }
 
 
-@contextmanager
-def _new_data_dir() -> Iterator[Path]:
-    """A data folder with a memory that stays open, so that no example has to start and stop its server.
-
-    It is not pytest's own, which the server's user may not enter.
-    """
-    with tempfile.TemporaryDirectory(prefix="rem-examples-") as folder, asyncio.Runner() as runner:
-        memory = AgentMem(Config(data_dir=Path(folder) / "data", chunk_partitions=_PARTITIONS, worker=False))
-        runner.run(memory.initialize())
-        yield Path(folder) / "data"
-        runner.run(memory.close())
-
-
 @pytest.fixture(scope="module")
 def data_dir() -> Iterator[Path]:
     """One data folder for all of them."""
-    with _new_data_dir() as folder:
+    with new_data_dir() as folder:
         yield folder
 
 
 @pytest.fixture
 def empty_data_dir() -> Iterator[Path]:
     """A data folder in which nothing is remembered yet."""
-    with _new_data_dir() as folder:
+    with new_data_dir() as folder:
         yield folder
 
 
 def test_every_example_is_run() -> None:
     """An example that nobody runs goes stale."""
-    assert {path.name for path in _EXAMPLES.glob("*.py")} == _EXPECTED.keys()
+    assert {path.name for path in EXAMPLES.glob("*.py")} == _EXPECTED.keys() | _OF_FRAMEWORKS
 
 
 @pytest.mark.parametrize("name", [name for name in _EXPECTED if name != "quickstart.py"])
 def test_an_example_says_what_it_should(name: str, data_dir: Path) -> None:
     """It ends without an error or a warning."""
-    assert _EXPECTED[name] in _run(_EXAMPLES / name, data_dir)
+    assert _EXPECTED[name] in run_example(EXAMPLES / name, data_dir, _SETTINGS.get(name))
 
 
 @pytest.mark.parametrize(
@@ -89,30 +69,7 @@ def test_an_example_says_what_it_should(name: str, data_dir: Path) -> None:
 )
 def test_an_example_can_be_run_again(name: str, empty_data_dir: Path) -> None:
     """The second run finds the first one's memories and comes to the same end."""
-    outputs = [_run(_EXAMPLES / name, empty_data_dir) for _ in range(2)]
+    outputs = [run_example(EXAMPLES / name, empty_data_dir, _SETTINGS.get(name)) for _ in range(2)]
 
     assert _EXPECTED[name] in outputs[0]
     assert outputs[0] == outputs[1]
-
-
-def _run(script: Path, data_dir: Path) -> str:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("REMINISCENCE_")}
-    finished = subprocess.run(
-        [sys.executable, "-W", "error::ResourceWarning", str(script)],
-        env=environment
-        | {
-            "REMINISCENCE_DATA_DIR": str(data_dir),
-            "REMINISCENCE_CHUNK_PARTITIONS": str(_PARTITIONS),
-            "PYTHONPATH": str(_EXAMPLES.parent),
-        }
-        | _SETTINGS.get(script.name, {}),
-        cwd=data_dir.parent,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert finished.returncode == 0, finished.stderr
-    assert complaints(finished.stderr) == ""
-    return finished.stdout

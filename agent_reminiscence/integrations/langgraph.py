@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import batched
 from typing import Any, Final
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from agent_reminiscence.config.constants import MAX_RESULTS
 from agent_reminiscence.config.extras import require
@@ -333,6 +333,8 @@ class ReminiscenceStore(BaseStore):
         text = {"title": put.title, "content": put.content, "metadata": metadata}
         given = {"source": self._source, "actor": self._actor}
         while True:
+            # With a key of its own, a write is made again where nobody knows whether it was committed.
+            given["idempotency_key"] = f"put-{uuid4()}"
             written = await memory.create_active_memory(put.tenant, **text, **given, key=put.key, if_exists="update")
             if written.write is not None:
                 break

@@ -70,6 +70,16 @@ async def test_a_wildcard_in_a_search_is_a_label(memory: AgentMem) -> None:
     assert [one.value for one in await store.asearch(("%",))] == []
 
 
+async def test_a_label_that_is_no_external_id_is_refused_before_anything_is_written(memory: AgentMem) -> None:
+    """Though the puts before it are good."""
+    store = ReminiscenceStore(memory, scope=0)
+
+    with pytest.raises(InvalidInputError, match=r"external_id 'bo\\n' begins or ends with a space"):
+        await store.abatch([PutOp(("ana",), "k", {"n": 1}), PutOp(("bo\n",), "k", {"n": 1})])
+
+    assert await store.aget(("ana",), "k") is None
+
+
 @pytest.mark.parametrize("label", ["ana ", " ana", "ana\n", "ana\u200b", "ANA", "a" * 300])
 async def test_a_label_that_looks_like_another_is_another_tenant_or_refused(memory: AgentMem, label: str) -> None:
     """Nothing is trimmed or folded."""

@@ -6,12 +6,8 @@ import ast
 import asyncio
 import inspect
 import json
-import os
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -19,12 +15,10 @@ from typing import Any
 import httpx
 import pytest
 
-from agent_reminiscence import AgentMem, Config
-from tests.support.command_line import complaints, environment
+from agent_reminiscence import Config
+from tests.support.command_line import environment
+from tests.support.examples import EXAMPLES, new_data_dir, run_example
 
-# Fewer than the default only to be quick: each takes a while to make.
-_PARTITIONS = 4
-_EXAMPLES = Path(__file__).parents[2] / "examples"
 _EXPECTED = {
     "answer_questions.py": "known: False",
     "custom_embedder.py": "found: ['The thermostat of the oven sticks at 180 degrees.']",
@@ -44,6 +38,8 @@ _EXPECTED = {
 
 # Served, and not run.
 _SERVICES = {"fastapi_service.py"}
+# Run where their framework is installed: tests/integration/<framework>.
+_OF_FRAMEWORKS = {"hand_over.py", "research_graph.py"}
 
 # Pydantic AI's model for tests fills in what the schemas allow: an answer, a plan for one passage, and numbers of
 # messages there are not.
@@ -55,53 +51,37 @@ _SETTINGS = {
     "remember_a_conversation.py": {"REMINISCENCE_MEMORY_UPDATE_AGENT_MODEL": "test"},
 }
 
-# Run where their framework is installed.
-_OF_FRAMEWORKS = {"hand_over.py"}
-
-
-@contextmanager
-def _new_data_dir() -> Iterator[Path]:
-    """A data folder with a memory that stays open, so that no example has to start and stop its server.
-
-    It is not pytest's own, which the server's user may not enter.
-    """
-    with tempfile.TemporaryDirectory(prefix="rem-examples-") as folder, asyncio.Runner() as runner:
-        memory = AgentMem(Config(data_dir=Path(folder) / "data", chunk_partitions=_PARTITIONS, worker=False))
-        runner.run(memory.initialize())
-        yield Path(folder) / "data"
-        runner.run(memory.close())
-
 
 @pytest.fixture(scope="module")
 def data_dir() -> Iterator[Path]:
     """One data folder for all of them."""
-    with _new_data_dir() as folder:
+    with new_data_dir() as folder:
         yield folder
 
 
 @pytest.fixture
 def empty_data_dir() -> Iterator[Path]:
     """A data folder in which nothing is remembered yet."""
-    with _new_data_dir() as folder:
+    with new_data_dir() as folder:
         yield folder
 
 
 def test_every_example_is_run() -> None:
     """An example that nobody runs goes stale."""
-    assert {path.name for path in _EXAMPLES.glob("*.py")} == _EXPECTED.keys() | _SERVICES | _OF_FRAMEWORKS
-    assert [path.name for path in _EXAMPLES.glob("*.ipynb")] == ["notebook.ipynb"]
+    assert {path.name for path in EXAMPLES.glob("*.py")} == _EXPECTED.keys() | _SERVICES | _OF_FRAMEWORKS
+    assert [path.name for path in EXAMPLES.glob("*.ipynb")] == ["notebook.ipynb"]
 
 
 @pytest.mark.parametrize("name", ["support_bot.py", *sorted(_SERVICES | _OF_FRAMEWORKS)])
 def test_an_example_of_a_framework_is_short(name: str) -> None:
     """Eighty lines show what is to be done; more would show something else."""
-    assert len((_EXAMPLES / name).read_text(encoding="utf-8").splitlines()) <= 80
+    assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) <= 80
 
 
 @pytest.mark.parametrize("name", [name for name in _EXPECTED if name != "quickstart.py"])
 def test_an_example_says_what_it_should(name: str, data_dir: Path) -> None:
     """It ends without an error or a warning."""
-    assert _EXPECTED[name] in _run(_EXAMPLES / name, data_dir)
+    assert _EXPECTED[name] in run_example(EXAMPLES / name, data_dir, _SETTINGS.get(name))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +89,7 @@ def test_an_example_says_what_it_should(name: str, data_dir: Path) -> None:
 )
 def test_an_example_can_be_run_again(name: str, empty_data_dir: Path) -> None:
     """The second run finds the first one's memories and comes to the same end."""
-    outputs = [_run(_EXAMPLES / name, empty_data_dir) for _ in range(2)]
+    outputs = [run_example(EXAMPLES / name, empty_data_dir, _SETTINGS.get(name)) for _ in range(2)]
 
     assert _EXPECTED[name] in outputs[0]
     assert outputs[0] == outputs[1]
@@ -125,7 +105,7 @@ def settings(config: Callable[..., Config], monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.usefixtures("settings")
 async def test_the_service_answers_each_user_from_their_own_memory() -> None:
     """Two users with the same chat, at the same time; who is not signed in is refused, and nothing is written."""
-    spec = spec_from_file_location("fastapi_service", _EXAMPLES / "fastapi_service.py")
+    spec = spec_from_file_location("fastapi_service", EXAMPLES / "fastapi_service.py")
     assert spec is not None
     assert spec.loader is not None
     service = module_from_spec(spec)
@@ -167,7 +147,7 @@ async def test_the_service_answers_each_user_from_their_own_memory() -> None:
 @pytest.mark.usefixtures("settings")
 async def test_the_cells_of_the_notebook_run_one_after_another() -> None:
     """In a loop that is running, as in Jupyter; each cell may await at its top level, and no output is stored."""
-    notebook = json.loads((_EXAMPLES / "notebook.ipynb").read_text(encoding="utf-8"))
+    notebook = json.loads((EXAMPLES / "notebook.ipynb").read_text(encoding="utf-8"))
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells)
     names: dict[str, Any] = {}
@@ -182,26 +162,3 @@ async def test_the_cells_of_the_notebook_run_one_after_another() -> None:
     assert names["result"].hits[0].content == "The ferry to Vis leaves at nine; on Sundays at ten."
     assert names["turns"][0].text == "When does the ferry leave on Sundays?"
     assert len(names["receipt"].events) > 1
-
-
-def _run(script: Path, data_dir: Path) -> str:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("REMINISCENCE_")}
-    finished = subprocess.run(
-        [sys.executable, "-W", "error::ResourceWarning", str(script)],
-        env=environment
-        | {
-            "REMINISCENCE_DATA_DIR": str(data_dir),
-            "REMINISCENCE_CHUNK_PARTITIONS": str(_PARTITIONS),
-            "PYTHONPATH": str(_EXAMPLES.parent),
-        }
-        | _SETTINGS.get(script.name, {}),
-        cwd=data_dir.parent,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert finished.returncode == 0, finished.stderr
-    assert complaints(finished.stderr) == ""
-    return finished.stdout

@@ -1,0 +1,455 @@
+"""A store for LangGraph over a memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import batched
+from typing import Any, Final
+from uuid import UUID, uuid4
+
+from agent_reminiscence.config.constants import MAX_RESULTS
+from agent_reminiscence.config.extras import require
+from agent_reminiscence.core import AgentMem
+from agent_reminiscence.domain.filter import MAX_VALUES, Filter
+from agent_reminiscence.domain.memory import ActiveMemory
+from agent_reminiscence.domain.trust import Source
+from agent_reminiscence.exceptions import ConfigurationError, InvalidInputError, MemoryNotFoundError
+from agent_reminiscence.integrations import langgraph_items as items
+from agent_reminiscence.integrations.langgraph_items import Namespace
+from agent_reminiscence.sync import AgentMem as BlockingAgentMem
+
+try:
+    from langgraph.store.base import (
+        BaseStore,
+        GetOp,
+        IndexConfig,
+        Item,
+        ListNamespacesOp,
+        Op,
+        PutOp,
+        Result,
+        SearchItem,
+        SearchOp,
+        get_text_at_path,
+        tokenize_path,
+        validate_op_namespace,
+    )
+except ImportError as error:
+    require("langgraph", "ReminiscenceStore")
+    raise ConfigurationError(
+        f"ReminiscenceStore needs langgraph-checkpoint 4.3.2 or later, and the installed one is older: {error}; install"
+        " agent-reminiscence-ledger[langgraph]"
+    ) from error
+
+type ExternalId = str | int | UUID
+
+_WHOLE: Final = "$"
+
+
+@dataclass(frozen=True, slots=True)
+class _Put:
+    """A checked write: of an item, or its end if it has no metadata."""
+
+    tenant: ExternalId
+    key: str
+    title: str
+    content: str
+    metadata: dict[str, Any] | None
+
+
+class ReminiscenceStore(BaseStore):
+    """LangGraph's long-term store, over a memory: `builder.compile(store=ReminiscenceStore(memory, scope=0))`.
+
+    Each item is a memory: in the ledger with all its versions, recalled by `retrieve_memories`, and erased with the
+    rest of its tenant. Values are stored as they are, except for secrets, which are redacted like everywhere.
+
+    Make it where the memory's event loop runs. Blocking calls are for other threads, such as those in which LangGraph
+    runs nodes that do not await. Over the memory of `agent_reminiscence.sync`, they are for any thread.
+
+    Args:
+        memory: An open `AgentMem`, of either kind. The store never closes it.
+        external_id: Whose memory it is, whatever the namespaces.
+        scope: In place of `external_id`: the place, from 0, of the label of a namespace that is the `external_id`. What
+            names no such label is refused, so no search reaches two tenants.
+        index: Only `fields` counts: which fields of a value are searched, the whole one unless it says so. Vectors are
+            the memory's own, so `dims` and `embed` do nothing.
+        erase_on_delete: Whether `delete` erases the item with all its versions; otherwise it ends it, and the ledger
+            keeps it.
+        source: The trust label of what is put.
+        actor: Who puts it.
+
+    Raises:
+        ConfigurationError: Not exactly one of `external_id` and `scope` is given, or `fields` is not a list of paths.
+    """
+
+    supports_ttl = False
+
+    def __init__(
+        self,
+        memory: AgentMem | BlockingAgentMem,
+        *,
+        external_id: ExternalId | None = None,
+        scope: int | None = None,
+        index: IndexConfig | Mapping[str, Any] | None = None,
+        erase_on_delete: bool = False,
+        source: Source = "agent",
+        actor: str | None = None,
+    ) -> None:
+        if (external_id is None) == (scope is None):
+            raise ConfigurationError(
+                "ReminiscenceStore needs either external_id, whose memory it is, or scope, the place of the label that"
+                f" says so; {'neither is' if scope is None else 'both are'} given"
+            )
+        if scope is not None and (isinstance(scope, bool) or not isinstance(scope, int) or scope < 0):
+            raise ConfigurationError(f"scope is {scope!r}; it is the place of a label in the namespace, from 0")
+        super().__init__()
+        self._memory = memory
+        self._external_id = external_id
+        self._scope = scope
+        self._fields = _checked_fields(index)
+        self._erases = erase_on_delete
+        self._source = source
+        self._actor = actor
+        self._loop = _running_loop()
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Execute operations, reads first; of several puts on one key, the last one counts.
+
+        All are checked before the first is executed. Puts are written one after the other: if the store fails between
+        two of them, the error is raised and those before stay.
+
+        Raises:
+            asyncio.InvalidStateError: This is the memory's own event loop, which would wait for itself: await `abatch`,
+                `aget`, `aput` and so on there. Or that loop does not run.
+            InvalidInputError: An operation is invalid, or names no tenant; nothing was read or written.
+            NotImplementedError: An item is to expire.
+        """
+        ops = list(ops)
+        if isinstance(self._memory, BlockingAgentMem):
+            return _finished(self._execute(_Awaitable(self._memory), ops))
+        loop = self._loop
+        if loop is not None and loop is _running_loop():
+            raise asyncio.InvalidStateError(
+                "a blocking call of ReminiscenceStore in the event loop of its memory would wait for itself; await the"
+                " call that begins with a, such as `await store.aget(...)` for `store.get(...)`"
+            )
+        if loop is None or not loop.is_running():
+            raise asyncio.InvalidStateError(
+                "ReminiscenceStore does not know the event loop of its memory, or it no longer runs; make the store in"
+                " that loop, or use the memory of agent_reminiscence.sync"
+            )
+        future = asyncio.run_coroutine_threadsafe(self._execute(self._memory, ops), loop)
+        try:
+            return future.result()
+        except BaseException:
+            # Ctrl-C, for one: what nobody waits for is not begun.
+            future.cancel()
+            raise
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Execute operations; see `batch`. From another event loop, they run in that of the memory."""
+        ops = list(ops)
+        if isinstance(self._memory, BlockingAgentMem):
+            return await asyncio.to_thread(self.batch, ops)
+        running = asyncio.get_running_loop()
+        if self._loop is None or self._loop.is_closed():
+            self._loop = running
+        if self._loop is running:
+            return await self._execute(self._memory, ops)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._execute(self._memory, ops), self._loop))
+
+    async def _execute(self, memory: Any, ops: Sequence[Op]) -> list[Result]:
+        """Check all operations, then read, then write."""
+        puts: dict[tuple[str, str], _Put] = {}
+        for op in ops:
+            put = self._checked(op)
+            if put is not None:
+                # The last one counts.
+                puts.pop((str(put.tenant), put.key), None)
+                puts[str(put.tenant), put.key] = put
+        got = await self._get_all(memory, [op for op in ops if isinstance(op, GetOp)])
+        results: list[Result] = []
+        for op in ops:
+            match op:
+                case GetOp():
+                    found = got.get((str(self._tenant(op.namespace)), items.memory_key(op.namespace, str(op.key))))
+                    results.append(found)
+                case SearchOp():
+                    results.append(await self._search(memory, op))
+                case ListNamespacesOp():
+                    results.append(await self._list_namespaces(memory, op))
+                case _:
+                    results.append(None)
+        for put in puts.values():
+            await (self._delete(memory, put) if put.metadata is None else self._put(memory, put, put.metadata))
+        return results
+
+    def _checked(self, op: Op) -> _Put | None:
+        """Refuse what cannot be executed; a write is returned as it will be made."""
+        validate_op_namespace(op)
+        match op:
+            case GetOp():
+                self._tenant(op.namespace)
+            case SearchOp():
+                self._tenant(op.namespace_prefix)
+                items.check_conditions(op.filter)
+                _check_page(op)
+            case ListNamespacesOp():
+                self._tenant(_fixed_prefix(op))
+                _check_page(op)
+            case PutOp():
+                return self._checked_put(op)
+            case _:
+                raise InvalidInputError(f"{type(op).__name__} is not an operation of a store")
+        return None
+
+    def _checked_put(self, op: PutOp) -> _Put:
+        if not op.namespace:
+            raise InvalidInputError(f"the namespace of {op.key!r} is empty; an item needs one label or more")
+        tenant, key = self._tenant(op.namespace), str(op.key)
+        named = items.memory_key(op.namespace, key)
+        if op.value is None:
+            return _Put(tenant, named, "", "", None)
+        if op.ttl is not None:
+            raise NotImplementedError(
+                f"ReminiscenceStore keeps items until they are deleted, and cannot let {key!r} expire after"
+                f" {op.ttl} minutes; put it without ttl, and delete it when its time is over"
+            )
+        value = items.checked(key, op.value)
+        text = self._text(value, op.index)
+        metadata = items.metadata(op.namespace, key, value, is_searched=bool(text))
+        return _Put(tenant, named, items.title(op.namespace), text or items.NOT_SEARCHED, metadata)
+
+    def _text(self, value: dict[str, Any], index: object) -> str:
+        """What of a value is searched; a paragraph for each text that its fields hold."""
+        if index is False:
+            return ""
+        found: list[str] = []
+        for path in self._fields if index is None else _checked_paths(index):
+            found += [items.readable_text(value)] if path == _WHOLE else get_text_at_path(value, tokenize_path(path))
+        return "\n\n".join(text for text in found if text.strip())
+
+    def _tenant(self, labels: Namespace) -> ExternalId:
+        """Whose memory a namespace is in; for a search or a list, its labels as far as they are fixed."""
+        if self._scope is None:
+            assert self._external_id is not None
+            return self._external_id
+        if len(labels) <= self._scope:
+            raise InvalidInputError(
+                f"{labels!r} does not say whose items are meant: the label at place {self._scope} of a namespace is the"
+                " external_id, and nothing reaches the items of several; name the labels up to it"
+            )
+        # Refuses what is no external_id, and reads nothing.
+        self._memory.event_index(labels[self._scope])
+        return labels[self._scope]
+
+    async def _get_all(self, memory: Any, ops: Sequence[GetOp]) -> dict[tuple[str, str], Item]:
+        """The items that exist, by tenant and memory key."""
+        wanted: dict[ExternalId, dict[str, None]] = {}
+        for op in ops:
+            wanted.setdefault(self._tenant(op.namespace), {})[items.memory_key(op.namespace, str(op.key))] = None
+        found: dict[tuple[str, str], Item] = {}
+        for tenant, keys in wanted.items():
+            for some in batched(keys, MAX_VALUES):
+                for one in await memory.get_active_memories(tenant, keys=some):
+                    if (named := items.identity(one)) is not None:
+                        found[str(tenant), one.key] = Item(**_fields_of(one, named))
+        return found
+
+    async def _search(self, memory: Any, op: SearchOp) -> list[SearchItem]:
+        tenant = self._tenant(op.namespace_prefix)
+        end = op.offset + op.limit
+        if op.query and op.query.strip():
+            found = await self._ranked(memory, tenant, op, end)
+        else:
+            where = items.lookup(op.namespace_prefix, op.filter)
+            listed = await self._admitted(memory, tenant, op, where=where)
+            # Two items of a tenant never have one time; the rest makes sure of an order all the same.
+            listed.sort(key=lambda one: (one.updated_at, one.key or ""), reverse=True)
+            found = [(one, None) for one in listed]
+        return [
+            SearchItem(**_fields_of(one, named), score=score)
+            for one, score in found[op.offset : end]
+            if (named := items.identity(one)) is not None
+        ]
+
+    async def _ranked(
+        self, memory: Any, tenant: ExternalId, op: SearchOp, wanted: int
+    ) -> list[tuple[ActiveMemory, float | None]]:
+        """Items that have to do with the question, best first: `wanted` ones, if there are so many."""
+        query = op.query or ""
+        where = items.lookup(op.namespace_prefix, op.filter, is_searched=True)
+        scores = await _scores(memory, tenant, query, where)
+        found = {one.id: one for one in await self._admitted(memory, tenant, op, ids=list(scores))} if scores else {}
+        ranked: list[tuple[ActiveMemory, float | None]] = [
+            (found[one], score) for one, score in scores.items() if one in found
+        ]
+        if len(ranked) >= wanted:
+            return ranked
+        # One search shows so many passages at most, and of equal texts the oldest.
+        others = {one.id: one for one in await self._admitted(memory, tenant, op, where=where) if one.id not in scores}
+        while others and len(ranked) < wanted:
+            ids = list(others)
+            while len(ids) > MAX_VALUES:
+                ids = [
+                    best
+                    for some in batched(ids, MAX_VALUES)
+                    for best in await _scores(memory, tenant, query, Filter(memory_ids=some))
+                ]
+            scores = await _scores(memory, tenant, query, Filter(memory_ids=ids)) if ids else {}
+            if not scores:
+                break
+            least = ranked[-1][1] if ranked else None
+            # A score is relative to the best of its search.
+            ranked += [
+                (others.pop(one), score if least is None else min(score, least)) for one, score in scores.items()
+            ]
+        return ranked
+
+    async def _admitted(self, memory: Any, tenant: ExternalId, op: SearchOp, **selection: Any) -> list[ActiveMemory]:
+        """The selected memories that are items within the namespace and meet the conditions."""
+        prefix = op.namespace_prefix
+        return [
+            one
+            for one in await memory.get_active_memories(tenant, **selection)
+            if (named := items.identity(one)) is not None
+            and named[0][: len(prefix)] == tuple(prefix)
+            and items.admits(op.filter, one.metadata[items.VALUE])
+        ]
+
+    async def _list_namespaces(self, memory: Any, op: ListNamespacesOp) -> list[Namespace]:
+        fixed = _fixed_prefix(op)
+        found: set[Namespace] = set()
+        for one in await memory.get_active_memories(self._tenant(fixed), where=items.lookup(fixed)):
+            named = items.identity(one)
+            if named is not None and all(
+                items.matches(condition.path, named[0], is_suffix=condition.match_type == "suffix")
+                for condition in op.match_conditions or ()
+            ):
+                found.add(named[0][: op.max_depth])
+        return sorted(found)[op.offset : op.offset + op.limit]
+
+    async def _put(self, memory: Any, put: _Put, metadata: dict[str, Any]) -> None:
+        text = {"title": put.title, "content": put.content, "metadata": metadata}
+        given = {"source": self._source, "actor": self._actor}
+        while True:
+            # With a key of its own, a write is made again where nobody knows whether it was committed.
+            given["idempotency_key"] = f"put-{uuid4()}"
+            written = await memory.create_active_memory(put.tenant, **text, **given, key=put.key, if_exists="update")
+            if written.write is not None:
+                break
+            try:
+                # It was the same already, and a put is a version of its own all the same.
+                written = await memory.update_active_memory(put.tenant, key=put.key, **text, **given)
+                break
+            except MemoryNotFoundError:
+                # Deleted in between.
+                continue
+        if written.metadata[items.ABOUT] != metadata[items.ABOUT]:
+            await memory.admin.archive(put.tenant, written.id, end_chunks=True)
+            raise InvalidInputError(
+                "a label of the namespace or the key looks like a secret, which was redacted, so the item could not be"
+                " found again and is not kept; name it otherwise, for instance by a hash"
+            )
+
+    async def _delete(self, memory: Any, put: _Put) -> None:
+        try:
+            if not self._erases:
+                await memory.admin.archive(put.tenant, key=put.key, end_chunks=True, actor=self._actor)
+                return
+            for one in await memory.get_active_memories(put.tenant, keys=[put.key]):
+                await memory.admin.erase(put.tenant, memory_id=one.id, actor=self._actor)
+        except MemoryNotFoundError:
+            # There is none, or somebody else has deleted it.
+            return
+
+
+class _Awaitable:
+    """The calls of a blocking object, to be awaited, which never suspends."""
+
+    def __init__(self, blocking: Any) -> None:
+        self._blocking = blocking
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._blocking, name)
+        if not callable(found):
+            return _Awaitable(found)
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return found(*args, **kwargs)
+
+        return call
+
+
+def _finished[T](coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never suspends."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    coroutine.close()
+    raise RuntimeError("a coroutine that was not to suspend did")
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+async def _scores(memory: Any, tenant: ExternalId, query: str, where: Filter) -> dict[UUID, float]:
+    """The score of the best passage of each memory, best first."""
+    result = await memory.retrieve_memories(tenant, query, limit=MAX_RESULTS, where=where)
+    scores: dict[UUID, float] = {}
+    for hit in result.hits:
+        scores.setdefault(hit.memory_id, hit.score)
+    return scores
+
+
+def _fields_of(memory: ActiveMemory, named: tuple[Namespace, str]) -> dict[str, Any]:
+    return {
+        "namespace": named[0],
+        "key": named[1],
+        "value": memory.metadata[items.VALUE],
+        "created_at": memory.created_at,
+        "updated_at": memory.updated_at,
+    }
+
+
+def _fixed_prefix(op: ListNamespacesOp) -> Namespace:
+    """The longest beginning of a namespace, without wildcards, that a condition names."""
+    fixed: Namespace = ()
+    for condition in op.match_conditions or ():
+        path = tuple(condition.path)
+        if condition.match_type == "prefix":
+            fixed = max(fixed, path[: path.index("*")] if "*" in path else path, key=len)
+        elif condition.match_type != "suffix":
+            raise InvalidInputError(f"match_type {condition.match_type!r} is unknown; use 'prefix' or 'suffix'")
+    return fixed
+
+
+def _check_page(op: SearchOp | ListNamespacesOp) -> None:
+    numbers = {"limit": op.limit, "offset": op.offset}
+    if isinstance(op, ListNamespacesOp) and op.max_depth is not None:
+        numbers["max_depth"] = op.max_depth
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise InvalidInputError(f"{name} must be a whole number from 0, not {number!r}")
+
+
+def _checked_fields(index: Mapping[str, Any] | None) -> Sequence[str]:
+    fields = None if index is None else index.get("fields")
+    try:
+        return (_WHOLE,) if fields is None else _checked_paths(fields)
+    except InvalidInputError as error:
+        raise ConfigurationError(f"index['fields']: {error}") from None
+
+
+def _checked_paths(paths: object) -> Sequence[str]:
+    if not isinstance(paths, list | tuple) or not all(isinstance(path, str) and path for path in paths):
+        raise InvalidInputError(f"index must be False or a list of paths, such as ['text'], not {paths!r}")
+    return paths

@@ -1,0 +1,55 @@
+"""Runs the scripts in examples/ as a reader runs them."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from agent_reminiscence import AgentMem, Config
+from tests.support.command_line import CHECKOUT, clean_environment, complaints
+
+EXAMPLES: Final = CHECKOUT / "examples"
+# Fewer than the default only to be quick: each takes a while to make.
+_PARTITIONS: Final = 4
+
+
+@contextmanager
+def new_data_dir() -> Iterator[Path]:
+    """A data folder with a memory that stays open, so that no example has to start and stop its server.
+
+    It is not pytest's own, which the server's user may not enter.
+    """
+    with tempfile.TemporaryDirectory(prefix="rem-examples-") as folder, asyncio.Runner() as runner:
+        memory = AgentMem(Config(data_dir=Path(folder) / "data", chunk_partitions=_PARTITIONS, worker=False))
+        runner.run(memory.initialize())
+        yield Path(folder) / "data"
+        runner.run(memory.close())
+
+
+def run_example(script: Path, data_dir: Path, settings: Mapping[str, str] | None = None) -> str:
+    """Run a script over the memories in a data folder; returns what it wrote, and it must not complain of anything."""
+    finished = subprocess.run(
+        [sys.executable, "-W", "error::ResourceWarning", str(script)],
+        env=clean_environment()
+        | {
+            "REMINISCENCE_DATA_DIR": str(data_dir),
+            "REMINISCENCE_CHUNK_PARTITIONS": str(_PARTITIONS),
+            "PYTHONPATH": str(CHECKOUT),
+        }
+        | dict(settings or {}),
+        cwd=data_dir.parent,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert complaints(finished.stderr) == ""
+    return finished.stdout

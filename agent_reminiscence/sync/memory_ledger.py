@@ -123,9 +123,10 @@ class MemoryLedger(Twin):
         *,
         kinds: Sequence[str] | None = None,
         before: int | None = None,
+        after: int | None = None,
         limit: int = 100,
     ) -> list[Event]:
-        """One page of the events of a conversation, the newest first.
+        """One page of the events of a conversation, the newest first; with `after`, the oldest first.
 
         An erased event belongs to no conversation any more.
 
@@ -133,15 +134,17 @@ class MemoryLedger(Twin):
             kinds: Only these kinds; None is all.
             before: Only events before this position; None begins with the last one. The next page is before the last
                 event of this one; an empty page is the end.
+            after: Only events after this position, in order; 0 begins with the first one. The next page is after the
+                last event of this one.
             limit: At most this many, from 1 to 1,000.
 
         Raises:
-            InvalidInputError: An argument is refused.
+            InvalidInputError: An argument is refused, or both `before` and `after` are given.
             StoreError: The store is unavailable.
         """
         return self._thread.call(
             lambda: self._wrapped.read_conversation(
-                external_id, conversation_id, kinds=kinds, before=before, limit=limit
+                external_id, conversation_id, kinds=kinds, before=before, after=after, limit=limit
             )
         )
 

@@ -91,6 +91,16 @@ WHERE external_id = $(external_id)p AND conversation_id = $(conversation_id)p AN
 ORDER BY position DESC
 LIMIT $(limit)p;
 
+-- name: read_conversation_on
+-- One page of a conversation, in order. An erased event belongs to no conversation any more.
+SELECT external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
+    payload::text AS payload, idempotency_key, request_hash, salt, digest, chain
+FROM memory_event
+WHERE external_id = $(external_id)p AND conversation_id = $(conversation_id)p AND position > $(after)p
+    AND ($(kinds)p::text[] IS NULL OR kind = ANY($(kinds)p::text[]))
+ORDER BY position
+LIMIT $(limit)p;
+
 -- name: read_latest_events
 -- The last event of a kind in each conversation, the newest first; only of those whose last one stands before a position.
 SELECT e.external_id, e.position, e.event_id, e.kind, e.actor, e.conversation_id, e.turn, e.occurred_at, e.recorded_at,

@@ -178,6 +178,26 @@ class EventLedger:
         }
         return await events_from_rows(await db.fetch_all(_SQL["read_conversation_back"], params))
 
+    async def read_conversation_on(
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        conversation_id: str,
+        *,
+        after: int,
+        kinds: Sequence[str] | None,
+        limit: int,
+    ) -> list[Event]:
+        """Return at most `limit` events of a conversation after position `after`, the oldest first."""
+        params = {
+            "external_id": external_id,
+            "conversation_id": conversation_id,
+            "after": after,
+            "kinds": None if kinds is None else list(kinds),
+            "limit": limit,
+        }
+        return await events_from_rows(await db.fetch_all(_SQL["read_conversation_on"], params))
+
     async def read_latest(
         self, db: SqlExecutor, external_id: str, kind: str, *, before: int, limit: int
     ) -> list[Event]:

@@ -212,9 +212,10 @@ class MemoryLedger:
         *,
         kinds: Sequence[str] | None = None,
         before: int | None = None,
+        after: int | None = None,
         limit: int = 100,
     ) -> list[Event]:
-        """One page of the events of a conversation, the newest first.
+        """One page of the events of a conversation, the newest first; with `after`, the oldest first.
 
         An erased event belongs to no conversation any more.
 
@@ -222,20 +223,29 @@ class MemoryLedger:
             kinds: Only these kinds; None is all.
             before: Only events before this position; None begins with the last one. The next page is before the last
                 event of this one; an empty page is the end.
+            after: Only events after this position, in order; 0 begins with the first one. The next page is after the
+                last event of this one.
             limit: At most this many, from 1 to 1,000.
 
         Raises:
-            InvalidInputError: An argument is refused.
+            InvalidInputError: An argument is refused, or both `before` and `after` are given.
             StoreError: The store is unavailable.
         """
         tenant = validation.external_id(external_id)
         conversation = validation.identifier("conversation_id", conversation_id)
         wanted = validation.kinds(kinds)
+        if before is not None and after is not None:
+            raise InvalidInputError("before and after are two directions to read in; pass one of them")
         position = _before(before)
+        start = None if after is None else validation.whole_number("after", after, minimum=0, maximum=2**63 - 1)
         page = validation.whole_number("limit", limit, minimum=1, maximum=MAX_LEDGER_PAGE)
 
         async def read() -> list[Event]:
             async with self._store.transaction(tenant, read_only=True) as db:
+                if start is not None:
+                    return await self._ledger.read_conversation_on(
+                        db, tenant, conversation, after=start, kinds=wanted, limit=page
+                    )
                 return await self._ledger.read_conversation_back(
                     db, tenant, conversation, before=position, kinds=wanted, limit=page
                 )

@@ -679,6 +679,9 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "read_conversation_back": lambda w: (
             _stream(w) | {"conversation_id": "party", "before": 1_000, "kinds": None, "limit": 100}
         ),
+        "read_conversation_on": lambda w: (
+            _stream(w) | {"conversation_id": "party", "after": 0, "kinds": None, "limit": 100}
+        ),
         "read_latest_events": lambda w: _stream(w) | {"kind": "memory.created", "before": 1_000, "limit": 100},
         "find_last_position": lambda w: _stream(w) | {"conversation_id": "party", "kind": "memory.created"},
         "read_events_at": lambda w: _stream(w) | {"positions": list(range(1, 1_000))},

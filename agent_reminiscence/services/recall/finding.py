@@ -69,11 +69,13 @@ class QuestionVector:
     """A question as read by an embedder.
 
     Attributes:
+        external_id: Who asks.
         text: The redacted text.
         vector: Of unit length; None if it is made once the word weights are known.
         generation: The vector generation it is compared with.
     """
 
+    external_id: str
     text: str
     vector: Sequence[float] | None
     generation: Generation
@@ -405,7 +407,7 @@ class Finder:
             return weighted, BUNDLED_MATCH if question.generation.model_name == WORDLLAMA_MODEL else None
         if question.vector is not None:
             return question.vector, None
-        return await self._embedding.get_embedding(question.text, question.generation), None
+        return await self._embedding.embed_question(question.external_id, question.text, question.generation), None
 
     async def _reach(self, db: SqlExecutor, request: SearchRequest, graph: GraphWeights | None) -> dict[int, float]:
         """The graph's weight for each chunk it reaches, by number; above 0, up to 1."""

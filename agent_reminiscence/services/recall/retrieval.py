@@ -235,9 +235,10 @@ class RetrievalService:
         try:
             # The embedder may call anyone's server; and redacted questions resemble the stored texts.
             (query,) = await self._scrubber.scrub_texts([request.query])
+            tenant = request.external_id
             is_weighed = await self._embedding.weighs_locally(generation)
-            vector = None if is_weighed else await self._embedding.get_embedding(query, generation)
-            return QuestionVector(query, vector, generation), []
+            vector = None if is_weighed else await self._embedding.embed_question(tenant, query, generation)
+            return QuestionVector(tenant, query, vector, generation), []
         except NoEmbedderError:
             return None, [_NO_VECTOR]
         except (EmbeddingError, RedactionError) as error:

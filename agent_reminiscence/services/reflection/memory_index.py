@@ -194,7 +194,9 @@ class EventSearch:
             # The embedder may call anyone's server; and redacted questions resemble the stored texts.
             (text,) = await self._scrubber.scrub_texts([query])
             weighted = await self._embedding.get_weighted(text, weigh, generation)
-            return weighted if weighted is not None else await self._embedding.get_embedding(text, generation)
+            if weighted is not None:
+                return weighted
+            return await self._embedding.embed_question(external_id, text, generation)
         except (EmbeddingError, RedactionError) as error:
             _logger.warning(
                 "the query has no vector; searching events by words only: %s", error, extra={"external_id": external_id}

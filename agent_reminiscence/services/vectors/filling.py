@@ -33,6 +33,7 @@ from agent_reminiscence.exceptions import EmbedderAwayError, EmbeddingError, Sto
 from agent_reminiscence.projections.indexed_text import embedded_text, fact_text, heading_text
 from agent_reminiscence.services.vectors.cells import wants_sorting
 from agent_reminiscence.services.vectors.generations import Generations, NoEmbedderError
+from agent_reminiscence.services.vectors.questions import QuestionVectors
 from agent_reminiscence.services.vectors.renewal import NormRenewal
 from agent_reminiscence.services.vectors.told import tell_of_vectors
 from agent_reminiscence.text.tokens import count_tokens_batch
@@ -116,23 +117,27 @@ class EmbeddingService:
         self._generations = generations
         self._norms = norms
         self._review_within_seconds = review_within_seconds
+        self._questions = QuestionVectors(self._embed_questions)
 
     @property
     def generations(self) -> Generations:
         """The current vector generation, and the embedders."""
         return self._generations
 
-    async def get_embedding(self, text: str, generation: Generation | None = None) -> list[float]:
-        """The unit vector of one text, such as a query; not cached.
+    async def embed_question(self, external_id: str, text: str, generation: Generation) -> list[float]:
+        """The unit vector of a question; questions asked at the same moment go out in one request.
 
         Args:
-            generation: Whose model to use; None is the current one.
+            external_id: Who asks; a question that the same tenant asks again is not embedded again.
+            generation: Whose model to use.
 
         Raises:
             EmbeddingError: There is no embedder for that model, or it gave no usable vector.
         """
-        embedder = await self._embedder(generation or self._generations.current)
-        return (await embedder.embed_queries([text]))[0]
+        return await self._questions.get(external_id, text, generation)
+
+    async def _embed_questions(self, generation: Generation, texts: Sequence[str]) -> list[list[float]]:
+        return await (await self._embedder(generation)).embed_queries(texts)
 
     async def weighs_locally(self, generation: Generation) -> bool:
         """Whether `get_weighted` can embed most questions in this process.
@@ -149,7 +154,7 @@ class EmbeddingService:
         """The unit vector of a question, weighted towards its rare words; None if the embedder does not support it.
 
         Raises:
-            EmbeddingError: As `get_embedding`.
+            EmbeddingError: As `embed_question`.
         """
         return await (await self._embedder(generation)).embed_weighted(text, weigh)
 

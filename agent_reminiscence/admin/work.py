@@ -22,7 +22,12 @@ class WorkAdmin(Topic):
     """Consolidation, review and the work that is due: done now, by a worker, or given up."""
 
     async def consolidate(
-        self, external_id: str | int | UUID, memory_id: UUID | str | None = None, *, dry_run: bool = False
+        self,
+        external_id: str | int | UUID,
+        memory_id: UUID | str | None = None,
+        *,
+        importance: float | None = None,
+        dry_run: bool = False,
     ) -> list[ConsolidationReport]:
         """Consolidate now instead of later, fill in missing vectors, and promote what is important.
 
@@ -31,6 +36,8 @@ class WorkAdmin(Topic):
 
         Args:
             memory_id: One memory; None is all of the tenant's, oldest first, including archived ones.
+            importance: Your own estimate, 0 to 1, of how important the passages are that no model estimates. It counts
+                as a model's would: for half, limited by the trust in their source.
             dry_run: Only report what would be done, in `plan` and `ends`; vectors are filled in. The model is still
                 called, and its usage recorded.
 
@@ -44,8 +51,11 @@ class WorkAdmin(Topic):
         """
         tenant = validation.external_id(external_id)
         is_dry_run = validation.flag("dry_run", dry_run)
+        estimate = None if importance is None else validation.share("importance", importance)
         if memory_id is not None:
-            report = await self._consolidate(tenant, validation.memory_id(memory_id), is_dry_run=is_dry_run)
+            report = await self._consolidate(
+                tenant, validation.memory_id(memory_id), importance=estimate, is_dry_run=is_dry_run
+            )
             await self._queue_profiles(tenant, [report])
             return [report]
         async with self._services.runtime.store.transaction(tenant, read_only=True) as db:
@@ -54,7 +64,7 @@ class WorkAdmin(Topic):
         for found in memory_ids:
             # The caller did not name it, so one erased meanwhile is not an error.
             with suppress(MemoryNotFoundError):
-                reports.append(await self._consolidate(tenant, found, is_dry_run=is_dry_run))
+                reports.append(await self._consolidate(tenant, found, importance=estimate, is_dry_run=is_dry_run))
         await self._queue_profiles(tenant, reports)
         return reports
 
@@ -76,10 +86,14 @@ class WorkAdmin(Topic):
         except StoreError as error:
             _logger.warning("profiles are written later: %s", error, extra={"external_id": external_id})
 
-    async def _consolidate(self, external_id: str, memory_id: UUID, *, is_dry_run: bool) -> ConsolidationReport:
+    async def _consolidate(
+        self, external_id: str, memory_id: UUID, *, importance: float | None, is_dry_run: bool
+    ) -> ConsolidationReport:
         # Repeatable, because a version is consolidated only once.
         return await repeated(
-            lambda: self._services.consolidation.consolidate(external_id, memory_id, is_dry_run=is_dry_run),
+            lambda: self._services.consolidation.consolidate(
+                external_id, memory_id, importance=importance, is_dry_run=is_dry_run
+            ),
             operation="consolidate",
             external_id=external_id,
             repeatable=True,

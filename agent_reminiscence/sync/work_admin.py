@@ -18,7 +18,12 @@ class WorkAdmin(Twin):
     _wrapped: AsyncWorkAdmin
 
     def consolidate(
-        self, external_id: str | int | UUID, memory_id: UUID | str | None = None, *, dry_run: bool = False
+        self,
+        external_id: str | int | UUID,
+        memory_id: UUID | str | None = None,
+        *,
+        importance: float | None = None,
+        dry_run: bool = False,
     ) -> list[ConsolidationReport]:
         """Consolidate now instead of later, fill in missing vectors, and promote what is important.
 
@@ -27,6 +32,8 @@ class WorkAdmin(Twin):
 
         Args:
             memory_id: One memory; None is all of the tenant's, oldest first, including archived ones.
+            importance: Your own estimate, 0 to 1, of how important the passages are that no model estimates. It counts
+                as a model's would: for half, limited by the trust in their source.
             dry_run: Only report what would be done, in `plan` and `ends`; vectors are filled in. The model is still
                 called, and its usage recorded.
 
@@ -38,7 +45,9 @@ class WorkAdmin(Twin):
             MemoryNotFoundError: `external_id` has no such memory.
             StoreError: The store is unavailable; completed work is kept.
         """
-        return self._thread.call(lambda: self._wrapped.consolidate(external_id, memory_id, dry_run=dry_run))
+        return self._thread.call(
+            lambda: self._wrapped.consolidate(external_id, memory_id, importance=importance, dry_run=dry_run)
+        )
 
     def review(self, external_id: str | int | UUID) -> LifecycleReport:
         """Do now what a worker does regularly: promote often-recalled chunks, end expired and surplus ones.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
@@ -54,7 +55,13 @@ class ConsolidationService:
         self._planning = Planning(runtime, names, threshold=promotion.threshold)
 
     async def consolidate(
-        self, external_id: str, memory_id: UUID, *, locked: bool = False, is_dry_run: bool = False
+        self,
+        external_id: str,
+        memory_id: UUID,
+        *,
+        importance: float | None = None,
+        locked: bool = False,
+        is_dry_run: bool = False,
     ) -> ConsolidationReport:
         """Consolidate one memory as it is now, fill in its vectors, and promote what is important enough.
 
@@ -62,6 +69,7 @@ class ConsolidationService:
         plan is dropped; the update that changed it makes the memory due again.
 
         Args:
+            importance: The caller's estimate, 0 to 1, for chunks that no model estimates.
             locked: Hold the stream's lock meanwhile, for a memory that changes faster than it can be planned. No model
                 is asked then.
             is_dry_run: Only report what would be done. A model is still asked, and its cost recorded.
@@ -75,7 +83,12 @@ class ConsolidationService:
         while True:
             try:
                 report = await self._consolidate(
-                    external_id, memory_id, locked=locked, is_dry_run=is_dry_run, needs_vectors=needs_vectors
+                    external_id,
+                    memory_id,
+                    importance=importance,
+                    locked=locked,
+                    is_dry_run=is_dry_run,
+                    needs_vectors=needs_vectors,
                 )
                 break
             except LacksVectorsError:
@@ -91,16 +104,27 @@ class ConsolidationService:
         return report.model_copy(update={"vectors_filled": filled, "vectors_missing": missing})
 
     async def _consolidate(
-        self, external_id: str, memory_id: UUID, *, locked: bool, is_dry_run: bool, needs_vectors: bool
+        self,
+        external_id: str,
+        memory_id: UUID,
+        *,
+        importance: float | None,
+        locked: bool,
+        is_dry_run: bool,
+        needs_vectors: bool,
     ) -> ConsolidationReport:
         async with self._memorizing.metered(external_id) as cost:
             if locked:
                 async with self._store.transaction(external_id) as db:
                     await self._ledger.lock(db, external_id)
-                    draft = await self._draft(external_id, memory_id, cost, db, needs_vectors=needs_vectors)
+                    draft = await self._draft(
+                        external_id, memory_id, cost, db, importance=importance, needs_vectors=needs_vectors
+                    )
                     events, promoted = await self._apply(db, draft)
             else:
-                draft = await self._draft(external_id, memory_id, cost, needs_vectors=needs_vectors)
+                draft = await self._draft(
+                    external_id, memory_id, cost, importance=importance, needs_vectors=needs_vectors
+                )
                 if is_dry_run:
                     events, promoted = await self._preview(draft), 0
                 else:
@@ -108,7 +132,14 @@ class ConsolidationService:
         return _report(draft, events, promoted, is_dry_run=is_dry_run)
 
     async def _draft(
-        self, external_id: str, memory_id: UUID, cost: Cost, db: SqlExecutor | None = None, *, needs_vectors: bool
+        self,
+        external_id: str,
+        memory_id: UUID,
+        cost: Cost,
+        db: SqlExecutor | None = None,
+        *,
+        importance: float | None,
+        needs_vectors: bool,
     ) -> Draft:
         """Find out everything about a memory that can be found out while others write.
 
@@ -123,6 +154,7 @@ class ConsolidationService:
         draft = await self._drafting.read(
             external_id, memory_id, db, needs_vectors=needs_vectors, by_rules=not self._memorizing.has_model
         )
+        draft = replace(draft, importance=importance)
         # A model takes its time; no transaction of ours is open meanwhile.
         proposal = await self._memorizing.propose(draft, cost, is_busy=db is not None)
         return draft if draft.is_complete else await self._drafting.complete(draft, proposal, db)

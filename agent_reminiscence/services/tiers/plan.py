@@ -51,6 +51,7 @@ class Draft:
         entities: What its new chunks name.
         known: What is known of these names.
         looked_up: The name keys for which `known` was read first.
+        importance: The caller's estimate, for chunks that no model estimates; None without one.
         proposal: What a model proposes for it.
         is_complete: Whether `entities` and `known` take `proposal` into account.
     """
@@ -64,8 +65,16 @@ class Draft:
     entities: list[PlannedEntity]
     known: Sequence[KnownEntityName]
     looked_up: frozenset[str]
+    importance: float | None = None
     proposal: Proposal = field(default_factory=Proposal)
     is_complete: bool = False
+
+    @property
+    def estimates(self) -> Mapping[int, float]:
+        """Estimates of importance for its chunks, by index."""
+        if self.importance is None:
+            return self.proposal.importances
+        return dict.fromkeys(range(len(self.chunks)), self.importance) | dict(self.proposal.importances)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +175,7 @@ def plan_consolidation(
         recurrences: How often a chunk recurs elsewhere, by chunk id.
         twins: Older chunks with the same words.
         threshold: The importance from which a chunk becomes longterm.
-        estimates: A model's estimates of importance for some chunks, by index.
+        estimates: Estimates of importance for some chunks, by index: a model's, or the caller's.
         context: The chunks before them, of which only the summary speaks.
     """
     estimates = estimates or {}

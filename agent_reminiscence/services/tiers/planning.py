@@ -98,7 +98,7 @@ class Planning:
                 twins,
                 generation=draft.generation,
                 threshold=self._threshold,
-                estimates=proposal.importances,
+                estimates=draft.estimates,
                 context=draft.context,
             ),
             value=[chunk.content for chunk in draft.chunks],

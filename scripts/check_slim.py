@@ -53,7 +53,7 @@ needing = {
     "agent_reminiscence.agents": "models",
     "agent_reminiscence.integrations.pydantic_ai": "pydantic-ai",
 }
-frameworks = {"agent_reminiscence.integrations.langgraph": "langgraph"}
+frameworks = {"agent_reminiscence.integrations.langgraph": "langgraph", "agent_reminiscence.react": "pydantic-ai"}
 imported = 0
 for module in pkgutil.walk_packages(agent_reminiscence.__path__, "agent_reminiscence.", onerror=lambda name: None):
     if module.name == "agent_reminiscence.testing":

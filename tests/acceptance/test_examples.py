@@ -30,6 +30,7 @@ _EXPECTED = {
     "support_bot.py": "bot: Then your X-200 needs a new seal.\nexample-joe: My kettle leaks.\nbot: Which kettle",
     "quickstart.py": "answer: Version 2 ships on Monday",
     "multi_agent.py": "the kitchen on salaries: []",
+    "react_agent.py": "attempt 2: turn_off_water, open_vault → The vault is open.",
     "without_await.py": "answer: The mill delivers flour on Thursdays.",
     "use_ollama.py": "Ollama is unavailable: searching by words until it is back\nfound: ['The last ferry",
     "time_travel.py": "in February: The team meets in room Aspen.",

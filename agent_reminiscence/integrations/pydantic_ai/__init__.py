@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from agent_reminiscence.integrations.pydantic_ai.release import require_release
+from agent_reminiscence.config.pydantic_ai_release import require_release
 
 if TYPE_CHECKING:
     from agent_reminiscence.integrations.pydantic_ai.capability import GUIDE, Reminiscence
@@ -31,7 +31,7 @@ def __getattr__(name: str) -> Any:
     """Import what is asked for, once it is certain that it can be imported."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    require_release()
+    require_release(__name__)
     value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     globals()[name] = value
     return value

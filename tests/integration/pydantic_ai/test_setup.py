@@ -12,9 +12,9 @@ from pydantic_ai import Agent
 from pydantic_ai.models.test import TestModel
 
 from agent_reminiscence import AgentMem, Config
+from agent_reminiscence.config.pydantic_ai_release import check_release
 from agent_reminiscence.exceptions import ConfigurationError, NotInitializedError
 from agent_reminiscence.integrations.pydantic_ai import Reminiscence
-from agent_reminiscence.integrations.pydantic_ai.release import check_release
 from tests.support.extras import run_without
 
 _SPEC = """\
@@ -93,7 +93,7 @@ def test_a_template_that_was_not_read_as_one_is_no_tenant() -> None:
 def test_an_older_release_is_refused(installed: str) -> None:
     """With what is needed, what is there and what to install."""
     with pytest.raises(ConfigurationError, match=r"needs pydantic-ai-slim 2\.66 or later") as caught:
-        check_release(installed)
+        check_release("this", installed)
     assert installed in str(caught.value)
     assert "agent-reminiscence-ledger[pydantic-ai]" in str(caught.value)
 
@@ -101,7 +101,7 @@ def test_an_older_release_is_refused(installed: str) -> None:
 @pytest.mark.parametrize("installed", ["2.66.0", "2.68.0", "2.100.1", "3.0.0", "unknown"])
 def test_a_recent_release_is_taken(installed: str) -> None:
     """And so is one whose number cannot be read."""
-    check_release(installed)
+    check_release("this", installed)
 
 
 def test_without_the_package_the_extra_is_named() -> None:

@@ -126,6 +126,7 @@ for module in pkgutil.walk_packages(agent_reminiscence.__path__, "agent_reminisc
         "agent_reminiscence.integrations.pydantic_ai.messages",
         "agent_reminiscence.integrations.pydantic_ai.tools",
         "agent_reminiscence.integrations.langgraph agent-reminiscence-ledger[langgraph]",
+        "agent_reminiscence.react agent-reminiscence-ledger[pydantic-ai]",
     }
 
 

@@ -1,4 +1,4 @@
-"""Whether the installed Pydantic AI has what the integration needs."""
+"""Whether the installed Pydantic AI has what the integration and the ReAct agent need."""
 
 from __future__ import annotations
 
@@ -17,17 +17,20 @@ _PACKAGE: Final = "pydantic-ai-slim"
 _RELEASE: Final = re.compile(r"(\d+)\.(\d+)")
 
 
-def require_release() -> None:
+def require_release(purpose: str) -> None:
     """Refuse a Pydantic AI that is missing or too old.
+
+    Args:
+        purpose: What needs it, as the beginning of a sentence.
 
     Raises:
         ConfigurationError: The message says what to install.
     """
-    require("pydantic-ai", "agent_reminiscence.integrations.pydantic_ai")
-    check_release(version(_PACKAGE))
+    require("pydantic-ai", purpose)
+    check_release(purpose, version(_PACKAGE))
 
 
-def check_release(installed: str) -> None:
+def check_release(purpose: str, installed: str) -> None:
     """Refuse a release before `FLOOR`; one whose number cannot be read is taken for a new one.
 
     Raises:
@@ -36,6 +39,6 @@ def check_release(installed: str) -> None:
     numbers = _RELEASE.match(installed)
     if numbers is not None and (int(numbers[1]), int(numbers[2])) < FLOOR:
         raise ConfigurationError(
-            f"agent_reminiscence.integrations.pydantic_ai needs {_PACKAGE} {FLOOR[0]}.{FLOOR[1]} or later, and"
+            f"{purpose} needs {_PACKAGE} {FLOOR[0]}.{FLOOR[1]} or later, and"
             f" {installed} is installed; install {DISTRIBUTION}[pydantic-ai]"
         )

@@ -1,0 +1,150 @@
+"""Settings of the agent services, also from a mapping with kebab-case keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from agent_reminiscence.exceptions import ConfigurationError
+from agent_reminiscence.react.prompts import DEFAULT_PERSONA, ReactPrompts
+from agent_reminiscence.react.sensitive import SensitiveKind
+
+type MemoryMode = Literal["off", "read", "write"]
+type MemoryTool = Literal["retrieve_facts", "recall_episodes", "store_fact"]
+
+ALL_TOOLS: frozenset[MemoryTool] = frozenset(("retrieve_facts", "recall_episodes", "store_fact"))
+
+
+def _kebab(name: str) -> str:
+    return name.replace("_", "-")
+
+
+class AgentConfig(BaseModel):
+    """Settings of an agent, with memory or without: the section `agent`.
+
+    Keys are accepted in kebab case (`max-iterations`) and in snake case. Unknown ones are refused.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=_kebab, populate_by_name=True)
+
+    max_iterations: int = Field(default=10, ge=1, le=10_000, description="Maximum requests to the model per question.")
+    max_repeats: int = Field(
+        default=3, ge=1, le=1_000, description="How often in a row a tool may be called with the same arguments."
+    )
+    timeout_seconds: float | None = Field(
+        default=None, gt=0, description="How long an invocation may take; None: as long as it takes."
+    )
+    persona: str = Field(default=DEFAULT_PERSONA, description="Who the agent is; its first instructions.")
+    additional_context: str = Field(default="", description="What else the model is always told.")
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Self:
+        """Settings from a mapping, such as a section of a YAML or TOML file.
+
+        Raises:
+            ConfigurationError: A setting is unknown or invalid; the message names it.
+        """
+        try:
+            return cls.model_validate(dict(values))
+        except ValidationError as error:
+            raise ConfigurationError(f"{cls.__name__}: {_first_problem(error)}") from None
+
+
+class ReactMemConfig(AgentConfig):
+    """Settings of an agent with memory: the section `agent-mem`, on top of those of `agent`."""
+
+    memory_mode: MemoryMode = Field(
+        default="write", description="What this deployment allows at most: off, read, or write, which includes read."
+    )
+    working_memory_threshold: int | float = Field(
+        default=2_000,
+        description="Tokens of steps above which the oldest are left out; between 0 and 1: a share of the model's"
+        " context window.",
+    )
+    keep_recent_steps: int = Field(default=3, ge=1, le=1_000, description="How many of the newest steps stay whole.")
+    fact_retrieval_top_k: int = Field(default=5, ge=0, le=200, description="How many facts a question is shown.")
+    episode_retrieval_top_k: int = Field(default=3, ge=0, le=200, description="How many episodes a question is shown.")
+    conversation_window: int = Field(
+        default=20, ge=0, le=1_000, description="How many of the newest invocations of a conversation are shown."
+    )
+    memory_token_budget: int = Field(
+        default=2_000, ge=100, description="Maximum tokens of all that is recalled at the start, as it is rendered."
+    )
+    memory_timeout_seconds: float = Field(
+        default=10.0, gt=0, description="How long recall may delay a question; then the agent goes on without it."
+    )
+    learn_with: Literal["model", "rules"] = Field(
+        default="model",
+        description="What extracts facts and lessons after the answer: a model, or rules that quote the user.",
+    )
+    judge_outcome: bool = Field(
+        default=True,
+        description="Whether the model's judgement of its own task counts as its outcome; turn it off to report"
+        " outcomes yourself.",
+    )
+    enable_auto_fact_extraction: bool = Field(default=True, description="Whether facts are extracted from answers.")
+    enable_episode_recording: bool = Field(default=True, description="Whether tasks of several steps are recorded.")
+    episode_min_steps: int = Field(default=2, ge=1, description="From how many steps on a task is an episode.")
+    memory_tools: frozenset[MemoryTool] = Field(
+        default=ALL_TOOLS, description="Which tools over its memory the agent has; storing needs the mode write."
+    )
+    conversation_timeout: float = Field(
+        default=1_800.0, gt=0, description="Seconds without an invocation after which a conversation has ended."
+    )
+    fact_ttl_days: float | None = Field(default=None, gt=0, description="Days until a fact is archived; None: never.")
+    episode_ttl_days: float | None = Field(default=None, gt=0, description="Days until an episode is archived.")
+    conversation_ttl_days: float | None = Field(
+        default=None, gt=0, description="Days after its last invocation until a conversation is archived."
+    )
+    max_facts: int | None = Field(default=None, ge=1, description="Maximum facts per user and collection.")
+    max_episodes: int | None = Field(default=None, ge=1, description="Maximum episodes per user and collection.")
+    max_conversations: int | None = Field(default=None, ge=1, description="Maximum conversations, likewise.")
+    prune_unused_days: float | None = Field(
+        default=None, gt=0, description="Facts and episodes that no question was shown for so long are archived."
+    )
+    allow_sensitive: frozenset[SensitiveKind] = Field(
+        default=frozenset(), description="Kinds of sensitive facts that may be extracted: secret, health, payment."
+    )
+    show_retrieval: bool = Field(default=False, description="Whether the client sees what was recalled.")
+    prompts: ReactPrompts = Field(default_factory=ReactPrompts, description="The texts that the model is shown.")
+
+    @field_validator("working_memory_threshold")
+    @classmethod
+    def _check_threshold(cls, value: float) -> float:
+        if 0 < value <= 1 or (value >= 100 and value == int(value)):
+            # One is the whole window: a budget of one token would be none.
+            return float(value) if value <= 1 else int(value)
+        raise ValueError("must be a number of tokens, at least 100, or a share of the context window, above 0 up to 1")
+
+
+def read_sections(sections: Mapping[str, Any]) -> AgentConfig:
+    """The settings of a service from the sections `agent` and `agent-mem`.
+
+    Returns:
+        A `ReactMemConfig` if there is a section `agent-mem`, with the values of `agent` where it names none itself;
+        else an `AgentConfig`.
+
+    Raises:
+        ConfigurationError: A section or a setting is unknown or invalid.
+    """
+    if unknown := sections.keys() - {"agent", "agent-mem"}:
+        raise ConfigurationError(f"unknown section {min(unknown)!r}; there are agent and agent-mem")
+    agent = _section(sections, "agent")
+    if "agent-mem" not in sections:
+        return AgentConfig.from_mapping(agent)
+    return ReactMemConfig.from_mapping({**agent, **_section(sections, "agent-mem")})
+
+
+def _section(sections: Mapping[str, Any], name: str) -> dict[str, Any]:
+    values = sections.get(name) or {}
+    if not isinstance(values, Mapping):
+        raise ConfigurationError(f"section {name!r} must be a mapping, not {type(values).__name__}")
+    return {str(key).replace("_", "-"): value for key, value in values.items()}
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors(include_input=False, include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"]) or "settings"
+    return f"unknown setting {where!r}" if first["type"] == "extra_forbidden" else f"{where}: {first['msg']}"

@@ -1,0 +1,191 @@
+"""What became of each invocation, as events: so that it is recorded once, also after a crash.
+
+react.invocation.finished   the question, the steps and the answer, before the client gets it
+react.invocation.learned    which facts and lessons were drawn from it; a model is asked once
+react.invocation.recorded   all of it stands in facts, episodes and conversation
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Final
+from uuid import uuid4
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from agent_reminiscence.core import AgentMem
+from agent_reminiscence.domain.event import Event
+from agent_reminiscence.exceptions import IdempotencyConflictError
+from agent_reminiscence.react.models import AgentFailure, AgentStep
+from agent_reminiscence.react.scope import invocation_conversation
+from agent_reminiscence.react.shortened import as_json_steps
+
+FINISHED: Final = "react.invocation.finished"
+LEARNED: Final = "react.invocation.learned"
+RECORDED: Final = "react.invocation.recorded"
+CHECKED: Final = "react.memory.checked"
+_MAINTENANCE: Final = "react/maintenance"
+# A repeated request comes soon after the first.
+_LOOK_BACK: Final = 100
+_PAGE: Final = 500
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Finished(_Frozen):
+    """An invocation that is over.
+
+    Attributes:
+        user: Like `collection`, part of the scope it belongs to.
+        recalled: Keys of the facts and episodes that it was shown.
+    """
+
+    invocation_id: str
+    user: str
+    collection: str
+    conversation_id: str | None
+    question: str
+    state: str
+    steps: tuple[AgentStep, ...]
+    answer: str
+    failure: AgentFailure | None
+    recalled: tuple[str, ...] = ()
+
+
+class Learned(_Frozen):
+    """What was drawn from an invocation."""
+
+    facts: tuple[str, ...] = ()
+    success: bool | None = None
+    outcome: str = ""
+    lessons: tuple[str, ...] = ()
+
+
+class Journal:
+    """The invocations of one memory."""
+
+    def __init__(self, memory: AgentMem) -> None:
+        self._memory = memory
+
+    async def finish(self, external_id: str, finished: Finished) -> Event:
+        """Record that an invocation is over. If it was answered before, the first answer counts.
+
+        Returns:
+            The event, as stored: without secrets.
+        """
+        payload = finished.model_dump(mode="json", exclude={"steps"}) | {"steps": as_json_steps(finished.steps)}
+        conversation = invocation_conversation(finished.conversation_id, finished.invocation_id)
+        # A failed attempt may be repeated.
+        key = _key("finished", finished.invocation_id) if finished.failure is None else f"react/failed/{uuid4()}"
+        try:
+            return await self._memory.ledger.append(
+                external_id, FINISHED, payload, conversation_id=conversation, idempotency_key=key
+            )
+        except IdempotencyConflictError:
+            found = await self.find(external_id, conversation, finished.invocation_id)
+            if found is None:
+                raise
+            return found
+
+    async def find(self, external_id: str, conversation: str, invocation_id: str) -> Event | None:
+        """The event of an invocation that was answered lately."""
+        events = await self._memory.ledger.read_conversation(
+            external_id, conversation, kinds=[FINISHED], limit=_LOOK_BACK
+        )
+        for event in events:
+            if event.payload.get("invocation_id") == invocation_id and event.payload.get("failure") is None:
+                return event
+        return None
+
+    async def learned(self, external_id: str, finished: Event) -> Learned | None:
+        """What was drawn from an invocation; None if that has not been recorded."""
+        assert finished.conversation_id is not None
+        after = finished.position
+        while page := await self._memory.ledger.read_conversation(
+            external_id, finished.conversation_id, kinds=[LEARNED], after=after, limit=_PAGE
+        ):
+            for event in page:
+                if event.payload.get("finished") == str(finished.event_id):
+                    return Learned.model_validate(event.payload)
+            after = page[-1].position
+        return None
+
+    async def learn(self, external_id: str, finished: Event, learned: Learned) -> Learned:
+        """Record what was drawn from an invocation. What another process has recorded counts."""
+        try:
+            event = await self._memory.ledger.append(
+                external_id,
+                LEARNED,
+                learned.model_dump(mode="json") | {"finished": str(finished.event_id)},
+                conversation_id=finished.conversation_id,
+                source="model",
+                idempotency_key=_key("learned", str(finished.event_id)),
+            )
+        except IdempotencyConflictError:
+            found = await self.learned(external_id, finished)
+            if found is None:
+                raise
+            return found
+        return Learned.model_validate(event.payload)
+
+    async def record(self, external_id: str, finished: Event) -> None:
+        """Note that everything is recorded."""
+        await self._memory.ledger.append(
+            external_id,
+            RECORDED,
+            {"finished": str(finished.event_id)},
+            conversation_id=finished.conversation_id,
+            idempotency_key=_key("recorded", str(finished.event_id)),
+        )
+
+    async def unrecorded(self, external_id: str) -> list[Event]:
+        """Invocations that are over and not wholly recorded, oldest first; from where the last `check` left off."""
+        waiting, _ = await self._look(external_id)
+        return waiting
+
+    async def check(self, external_id: str) -> None:
+        """Note up to where everything is recorded, so that the next look begins there."""
+        waiting, last = await self._look(external_id)
+        through = min((event.position - 1 for event in waiting), default=last)
+        if through > await self._checked(external_id):
+            await self._memory.ledger.append(external_id, CHECKED, {"position": through}, conversation_id=_MAINTENANCE)
+
+    async def _look(self, external_id: str) -> tuple[list[Event], int]:
+        """Invocations that are not wholly recorded, and the position of the last event looked at."""
+        waiting: dict[str, Event] = {}
+        after = await self._checked(external_id)
+        while page := await self._memory.ledger.read(external_id, after=after, kinds=[FINISHED, RECORDED], limit=_PAGE):
+            for event in page:
+                # An erased event has no payload.
+                if event.kind == FINISHED and event.payload:
+                    waiting[str(event.event_id)] = event
+                elif event.payload:
+                    waiting.pop(event.payload["finished"], None)
+            after = page[-1].position
+        return list(waiting.values()), after
+
+    async def _checked(self, external_id: str) -> int:
+        checked = await self._memory.ledger.read_conversation(external_id, _MAINTENANCE, kinds=[CHECKED], limit=1)
+        return int(checked[0].payload["position"]) if checked else 0
+
+
+def as_finished(event: Event) -> Finished | None:
+    """An event as the invocation that it records; None if it was erased, or is none of ours."""
+    try:
+        return Finished.model_validate(event.payload)
+    except ValidationError:
+        return None
+
+
+def summary_of(finished: Finished) -> tuple[str, str]:
+    """What an agent did, and what came of it, in a sentence each; by rules."""
+    actions: Sequence[str] = list(dict.fromkeys(step.action for step in finished.steps if step.action))
+    did = f"used {', '.join(actions)}" if actions else "answered from what it knew"
+    return did, finished.answer
+
+
+def _key(what: str, of: str) -> str:
+    return f"react/{what}/{sha256(of.encode()).hexdigest()}"

@@ -1,0 +1,266 @@
+"""The loop: reason, act, observe, until there is an answer. Runs as a Pydantic AI agent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pydantic_ai import Agent
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import AgentRunError, FallbackExceptionGroup, UsageLimitExceeded
+from pydantic_ai.messages import (
+    AgentStreamEvent,
+    FunctionToolResultEvent,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    UserContent,
+    UserPromptPart,
+)
+from pydantic_ai.models import Model
+from pydantic_ai.run import AgentRun
+from pydantic_ai.toolsets import AbstractToolset
+from pydantic_ai.usage import RunUsage, UsageLimits
+
+from agent_reminiscence.react.config import AgentConfig
+from agent_reminiscence.react.models import AgentFailure, AgentRequest, AgentResponse, AgentStep, AgentUsage
+from agent_reminiscence.react.prompts import ReactPrompts
+from agent_reminiscence.react.steps import arguments_of, as_messages, calls_of, observation_of, thought_of
+from agent_reminiscence.react.toolbox import RunDeps, ToolFailures, toolset_of_groups
+
+_logger = logging.getLogger("agent_reminiscence.react")
+
+# How often the model may correct a call or an answer that does not validate.
+_RETRIES: Final = 2
+
+type Sink = Callable[[AgentResponse], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoned:
+    """How a run ended: with an answer, or with a failure.
+
+    Attributes:
+        steps: Those taken in this run, without the request's history.
+        recalled: Keys of the facts and episodes that the model was shown.
+    """
+
+    answer: str
+    steps: tuple[AgentStep, ...]
+    usage: AgentUsage
+    failure: AgentFailure | None = None
+    recalled: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a run is given beside its question; the stateless agent gives nothing.
+
+    Attributes:
+        recalled: Shown before the question, as the user's data.
+        instructions: Added to the persona.
+        recalled_keys: Of the facts and episodes in it.
+        toolsets: Further tools, which belong to every group.
+    """
+
+    recalled: Sequence[UserContent] = ()
+    recalled_keys: Sequence[str] = ()
+    instructions: str = ""
+    toolsets: Sequence[AbstractToolset[Any]] = ()
+    capabilities: Sequence[AbstractCapability[Any]] = field(default=())
+
+
+NO_SURROUNDINGS: Final = Surroundings()
+
+
+class ReactAgentManager:
+    """Runs the loop for one request after another.
+
+    Args:
+        model: A Pydantic AI model, or its name.
+        toolsets: The agent's tools, MCP servers included. A tool names its groups in its metadata
+            (`{"group": ["research"]}`), or is in the group `default`.
+        deps: The application's own dependencies; a tool finds them as `ctx.deps.deps`.
+    """
+
+    def __init__(
+        self,
+        model: Model | str,
+        *,
+        toolsets: Sequence[AbstractToolset[Any]] = (),
+        config: AgentConfig,
+        prompts: ReactPrompts | None = None,
+        deps: Any = None,
+    ) -> None:
+        self._config = config
+        self._prompts = prompts or ReactPrompts()
+        self._deps = deps
+        self._agent: Agent[RunDeps[Any], str] = Agent(
+            model,
+            deps_type=RunDeps,
+            instructions="\n\n".join(text for text in (config.persona, config.additional_context) if text),
+            toolsets=[toolset_of_groups(toolsets)],
+            capabilities=[ToolFailures(config.max_repeats)],
+            retries=_RETRIES,
+            defer_model_check=True,
+        )
+
+    @property
+    def agent(self) -> Agent[RunDeps[Any], str]:
+        """The agent that runs; entering it opens its MCP servers once for many requests."""
+        return self._agent
+
+    async def reason(
+        self,
+        request: AgentRequest,
+        invocation_id: str,
+        sink: Sink,
+        surroundings: Surroundings = NO_SURROUNDINGS,
+    ) -> Reasoned:
+        """Reason, act and observe until there is an answer, or a limit is reached.
+
+        Args:
+            sink: Called with thoughts and steps as they come, if the request asks for them.
+
+        Returns:
+            The answer, or why there is none. Nothing that a model, a tool or a limit does raises an error.
+        """
+        run = _Run(invocation_id, sink if request.streaming else None)
+        usage = RunUsage()
+        deps = RunDeps(
+            user=request.user,
+            collection=request.collection,
+            conversation_id=request.conversation_id,
+            state=request.state,
+            group=request.group,
+            invocation_id=invocation_id,
+            deps=self._deps,
+            recalled=set(surroundings.recalled_keys),
+        )
+        failure: AgentFailure | None = None
+        answer = ""
+        try:
+            async with asyncio.timeout(self._config.timeout_seconds):
+                async with self._agent.iter(
+                    message_history=self._messages(request, surroundings),
+                    deps=deps,
+                    instructions=surroundings.instructions or None,
+                    usage=usage,
+                    usage_limits=UsageLimits(request_limit=self._config.max_iterations),
+                    toolsets=list(surroundings.toolsets),
+                    capabilities=list(surroundings.capabilities),
+                ) as agent_run:
+                    await run.follow(agent_run)
+                    assert agent_run.result is not None
+                    answer = agent_run.result.output
+        except UsageLimitExceeded:
+            failure = AgentFailure(
+                reason="iteration_limit",
+                message=f"no answer within {self._config.max_iterations} iterations; raise max_iterations, or ask again"
+                " with the steps as history",
+            )
+        except TimeoutError:
+            failure = AgentFailure(
+                reason="timeout", message=f"no answer within {self._config.timeout_seconds} s (timeout_seconds)"
+            )
+        except (AgentRunError, FallbackExceptionGroup) as error:
+            # Without its text, which may quote the prompt.
+            _logger.warning("the model of a ReAct agent failed: %s", type(error).__name__)
+            failure = AgentFailure(reason="model_failed", message=f"the model failed: {type(error).__name__}")
+        return Reasoned(
+            answer=answer,
+            steps=tuple(run.steps),
+            usage=AgentUsage(
+                requests=usage.requests,
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                tool_calls=usage.tool_calls,
+            ),
+            failure=failure,
+            recalled=tuple(sorted(deps.recalled)),
+        )
+
+    def _messages(self, request: AgentRequest, surroundings: Surroundings) -> list[ModelMessage]:
+        """The question with its surroundings, and the steps already taken."""
+        asked = [request.question]
+        if request.state:
+            asked = [f"{self._prompts.state}:\n{request.state}", f"{self._prompts.task}:\n{request.question}"]
+        content: list[UserContent] = [*surroundings.recalled, *asked]
+        prompt = UserPromptPart(request.question if content == [request.question] else content)
+        return [ModelRequest(parts=[prompt]), *as_messages(request.history)]
+
+
+@dataclass(slots=True)
+class _Run:
+    """Follows a run, and notes its steps."""
+
+    invocation_id: str
+    sink: Sink | None
+    steps: list[AgentStep] = field(default_factory=list)
+
+    async def follow(self, run: AgentRun[RunDeps[Any], str]) -> None:
+        node = run.next_node
+        while not Agent.is_end_node(node):
+            if Agent.is_model_request_node(node):
+                if self.sink is not None:
+                    async with node.stream(run.ctx) as events:
+                        async for event in events:
+                            self._think(event)
+            elif Agent.is_call_tools_node(node):
+                response = node.model_response
+                observed: dict[str, str] = {}
+                try:
+                    async with node.stream(run.ctx) as results:
+                        async for event in results:
+                            if isinstance(event, FunctionToolResultEvent):
+                                observed[event.tool_call_id] = observation_of(event.part)
+                                self._observe(response, event.tool_call_id, observed)
+                finally:
+                    self._note(response, observed)
+            node = await run.next(node)
+
+    def _think(self, event: AgentStreamEvent) -> None:
+        text = ""
+        match event:
+            case PartStartEvent(part=TextPart(content=content) | ThinkingPart(content=content)):
+                text = content
+            case PartDeltaEvent(delta=TextPartDelta(content_delta=content) | ThinkingPartDelta(content_delta=content)):
+                text = content or ""
+        if text and self.sink is not None:
+            self.sink(AgentResponse(invocation_id=self.invocation_id, thought=text, is_partial=True))
+
+    def _observe(self, response: ModelResponse, call_id: str, observed: dict[str, str]) -> None:
+        """Send the step that has just been finished."""
+        if self.sink is None:
+            return
+        for step, of_call in _steps(response, observed):
+            if of_call == call_id:
+                self.sink(AgentResponse(invocation_id=self.invocation_id, **step.model_dump()))
+
+    def _note(self, response: ModelResponse, observed: dict[str, str]) -> None:
+        self.steps.extend(step for step, call_id in _steps(response, observed) if call_id in observed)
+
+
+def _steps(response: ModelResponse, observed: dict[str, str]) -> list[tuple[AgentStep, str]]:
+    thought = thought_of(response)
+    return [
+        (
+            AgentStep(
+                thought="" if number else thought,
+                action=call.tool_name,
+                arguments=arguments_of(call),
+                observation=observed.get(call.tool_call_id, ""),
+            ),
+            call.tool_call_id,
+        )
+        for number, call in enumerate(calls_of(response))
+    ]

@@ -1,0 +1,173 @@
+"""The loop with memory: recall first, then reason over what was recalled and over working memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from pydantic_ai.models import Model
+from pydantic_ai.toolsets import AbstractToolset
+
+from agent_reminiscence.react.config import ReactMemConfig
+from agent_reminiscence.react.learning import LearningByModel
+from agent_reminiscence.react.manager import ReactAgentManager, Reasoned, Sink, Surroundings
+from agent_reminiscence.react.memory_services import MemoryServices
+from agent_reminiscence.react.memory_tools import keys_of, memory_toolset, working_toolset
+from agent_reminiscence.react.models import AgentFailure, AgentRequest, RecalledMemory
+from agent_reminiscence.react.rendering import render_memory
+from agent_reminiscence.react.service_models import (
+    GetConversationMemoryRequest,
+    GetConversationMemoryResponse,
+    RetrieveEpisodesRequest,
+    RetrieveEpisodesResponse,
+    RetrieveFactsRequest,
+    RetrieveFactsResponse,
+)
+from agent_reminiscence.react.summaries import StepSummaries
+from agent_reminiscence.react.window import WorkingMemoryWindow
+from agent_reminiscence.react.working_memory import WorkingMemory
+from agent_reminiscence.telemetry import Telemetry
+from agent_reminiscence.text.tokens import count_tokens
+
+
+class ReactMemAgentManager(ReactAgentManager):
+    """Runs the loop with what memory holds.
+
+    Args:
+        services: Where facts, episodes and conversations come from.
+        summariser: Summarises steps that no longer fit; None: they are listed by rules.
+        telemetry: Observes recall.
+    """
+
+    def __init__(
+        self,
+        model: Model | str,
+        services: MemoryServices,
+        *,
+        clock: Callable[[], datetime],
+        toolsets: Sequence[AbstractToolset[Any]] = (),
+        config: ReactMemConfig,
+        summariser: LearningByModel | None = None,
+        telemetry: Telemetry | None = None,
+        deps: Any = None,
+    ) -> None:
+        super().__init__(model, toolsets=toolsets, config=config, prompts=config.prompts, deps=deps)
+        self._mem_config = config
+        self._services = services
+        self._summariser = summariser
+        self._clock = clock
+        self._telemetry = telemetry or Telemetry()
+        self._tools = {
+            may_write: memory_toolset(
+                services.fact_retrieval,
+                services.fact_storage,
+                services.episode_retrieval,
+                names=config.memory_tools,
+                may_write=may_write,
+                fact_top_k=max(config.fact_retrieval_top_k, 1),
+                episode_top_k=max(config.episode_retrieval_top_k, 1),
+                allowed=config.allow_sensitive,
+            )
+            for may_write in (False, True)
+        }
+
+    async def recall(self, request: AgentRequest, invocation_id: str | None) -> RecalledMemory:
+        """Read facts, episodes and the conversation, all at once. What cannot be read is a failure in the result.
+
+        Args:
+            invocation_id: The invocation whose outcome counts for the episodes; None if nothing may be written.
+        """
+        with self._telemetry.operation("react.recall"):
+            facts, episodes, conversation = await asyncio.gather(
+                self._retrieve_facts(request),
+                self._retrieve_episodes(request, invocation_id),
+                self._read_conversation(request),
+            )
+        failures = [one.error for one in (facts, episodes, conversation) if one is not None and one.error is not None]
+        return RecalledMemory(
+            facts=facts.facts,
+            episodes=episodes.episodes,
+            conversation=None if conversation is None else conversation.conversation,
+            failures=tuple(failures),
+        )
+
+    async def reason_over(
+        self,
+        request: AgentRequest,
+        invocation_id: str,
+        sink: Sink,
+        recalled: RecalledMemory,
+        *,
+        may_write: bool,
+    ) -> Reasoned:
+        """Reason with what was recalled, within the budget of working memory."""
+        config = self._mem_config
+        working = WorkingMemory(request.question, self._clock())
+        summaries = None if self._summariser is None else StepSummaries(self._summariser)
+        window = WorkingMemoryWindow(
+            working,
+            config.working_memory_threshold,
+            config.keep_recent_steps,
+            summarise=None if summaries is None else summaries.summarise,
+        )
+        shown = render_memory(recalled, config.prompts, config.memory_token_budget)
+        reasoned = await self.reason(
+            request,
+            invocation_id,
+            sink,
+            Surroundings(
+                recalled=shown,
+                recalled_keys=keys_of(recalled.facts, recalled.episodes),
+                instructions=config.prompts.memory,
+                toolsets=[self._tools[may_write], working_toolset(working)],
+                capabilities=[window],
+            ),
+        )
+        recalled_tokens = sum(count_tokens(part.content) for part in shown)
+        return replace(reasoned, usage=reasoned.usage.model_copy(update={"recalled_tokens": recalled_tokens}))
+
+    async def _retrieve_facts(self, request: AgentRequest) -> RetrieveFactsResponse:
+        with self._telemetry.operation("react.retrieve_facts"):
+            return await self._services.fact_retrieval.retrieve_facts(
+                RetrieveFactsRequest(
+                    user=request.user,
+                    collection=request.collection,
+                    query=request.question,
+                    top_k=self._mem_config.fact_retrieval_top_k,
+                )
+            )
+
+    async def _retrieve_episodes(self, request: AgentRequest, invocation_id: str | None) -> RetrieveEpisodesResponse:
+        with self._telemetry.operation("react.retrieve_episodes"):
+            return await self._services.episode_retrieval.retrieve_episodes(
+                RetrieveEpisodesRequest(
+                    user=request.user,
+                    collection=request.collection,
+                    query=request.question,
+                    state=request.state,
+                    top_k=self._mem_config.episode_retrieval_top_k,
+                    invocation_id=invocation_id,
+                )
+            )
+
+    async def _read_conversation(self, request: AgentRequest) -> GetConversationMemoryResponse | None:
+        if request.conversation_id is None or self._mem_config.conversation_window == 0:
+            return None
+        with self._telemetry.operation("react.get_conversation"):
+            return await self._services.conversations.get_conversation(
+                GetConversationMemoryRequest(
+                    user=request.user,
+                    collection=request.collection,
+                    conversation_id=request.conversation_id,
+                    limit=self._mem_config.conversation_window,
+                )
+            )
+
+
+def timed_out(seconds: float) -> RecalledMemory:
+    """What is recalled if recall takes too long."""
+    message = f"recall took longer than {seconds:g} s (memory_timeout_seconds)"
+    return RecalledMemory(failures=(AgentFailure(reason="timeout", message=message),))

@@ -1,0 +1,287 @@
+"""The agent service with memory."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+from uuid import uuid4
+
+from pydantic_ai.models import Model
+from pydantic_ai.toolsets import AbstractToolset
+
+from agent_reminiscence.core import AgentMem
+from agent_reminiscence.domain.event import Event
+from agent_reminiscence.exceptions import ReminiscenceError
+from agent_reminiscence.react.config import ReactMemConfig
+from agent_reminiscence.react.failures import failure_of
+from agent_reminiscence.react.journal import Finished, Journal, as_finished
+from agent_reminiscence.react.learning import Learning, LearningByModel, LearningByRules
+from agent_reminiscence.react.lifecycle import Lifecycle
+from agent_reminiscence.react.manager import Reasoned, Sink
+from agent_reminiscence.react.mem_manager import ReactMemAgentManager, timed_out
+from agent_reminiscence.react.memory_services import MemoryServices
+from agent_reminiscence.react.models import AgentFailure, AgentRequest, AgentResponse, AgentUsage, RecalledMemory
+from agent_reminiscence.react.registry import Registry
+from agent_reminiscence.react.scope import Scope, default_scope, invocation_conversation
+from agent_reminiscence.react.service import final_response, last_of, streamed
+from agent_reminiscence.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
+
+_logger = logging.getLogger("agent_reminiscence.react")
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class ReactMemService:
+    """An agent with memory, behind the interface of `ReactService`.
+
+    Use it as `async with ReactMemService(model, memory) as agent:`; leaving it waits until all answers are recorded.
+
+    Args:
+        model: A Pydantic AI model, or its name.
+        memory: Open; stays open when the service is closed.
+        toolsets: The agent's tools; see `ReactAgentManager`.
+        learning_model: Draws facts and lessons after the answer; None: `model` does.
+        summary_model: Summarises steps that no longer fit; None: they are listed by rules.
+        services: Replaces the services that the memory is made of.
+        scope: The `external_id` of a user and a collection.
+        clock: Returns the current time.
+        tracer_provider: Receives OpenTelemetry spans; None uses the process's global provider.
+        meter_provider: Receives OpenTelemetry metrics; None uses the global one.
+        deps: The application's own dependencies; a tool finds them as `ctx.deps.deps`.
+    """
+
+    def __init__(
+        self,
+        model: Model | str,
+        memory: AgentMem,
+        *,
+        toolsets: Sequence[AbstractToolset[Any]] = (),
+        config: ReactMemConfig | None = None,
+        learning_model: Model | str | None = None,
+        summary_model: Model | str | None = None,
+        services: MemoryServices | None = None,
+        scope: Scope = default_scope,
+        clock: Callable[[], datetime] = _now,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        deps: Any = None,
+    ) -> None:
+        self._config = config or ReactMemConfig()
+        self._memory = memory
+        self._scope = scope
+        self._services = services or MemoryServices.of(memory, self._config, scope)
+        prompts = self._config.prompts
+        telemetry = Telemetry(tracer_provider, meter_provider)
+        self._manager = ReactMemAgentManager(
+            model,
+            self._services,
+            clock=clock,
+            toolsets=toolsets,
+            config=self._config,
+            summariser=None if summary_model is None else LearningByModel(summary_model, prompts),
+            telemetry=telemetry,
+            deps=deps,
+        )
+        learning: Learning = LearningByRules()
+        if self._config.learn_with == "model":
+            learning = LearningByModel(learning_model or model, prompts)
+        self._journal = Journal(memory)
+        self._registry = Registry(memory)
+        self.lifecycle = Lifecycle(
+            memory,
+            self._services,
+            self._journal,
+            self._registry,
+            learning,
+            config=self._config,
+            scope=scope,
+            clock=clock,
+            telemetry=telemetry,
+        )
+        self._open = AsyncExitStack()
+        self._working: set[asyncio.Future[Any]] = set()
+
+    async def __aenter__(self) -> Self:
+        await self._open.enter_async_context(self._manager.agent)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Wait until what was answered is recorded, and close the MCP servers."""
+        await self.drain()
+        await self._open.aclose()
+
+    async def drain(self) -> None:
+        """Wait until what was answered is recorded."""
+        while self._working:
+            await asyncio.wait(self._working)
+
+    async def run(self, request: AgentRequest) -> AsyncGenerator[AgentResponse]:
+        """Answer a question. The last message is final; without `streaming`, it is the only one.
+
+        Closing the iterator early cancels the invocation, unless it has been answered. What it leaves in memory is
+        recorded after the final message, in a task of the service.
+        """
+        invocation_id = request.invocation_id or str(uuid4())
+
+        async def work(sink: Sink) -> AgentResponse:
+            if self._config.memory_mode == "off" or not request.enable_memory:
+                return final_response(invocation_id, await self._manager.reason(request, invocation_id, sink))
+            return await self._remember(request, invocation_id, sink)
+
+        async with aclosing(streamed(work)) as messages:
+            async for message in messages:
+                yield message
+
+    async def answer(self, request: AgentRequest) -> AgentResponse:
+        """The final message alone."""
+        return await last_of(self.run(request))
+
+    async def _remember(self, request: AgentRequest, invocation_id: str, sink: Sink) -> AgentResponse:
+        """Recall, reason and note the answer."""
+        external_id = self._scope(request.user, request.collection)
+        begun = await self._begin(request, external_id, invocation_id)
+        if begun.answered is not None:
+            self._record_later(external_id, begun.answered)
+            return _repeated(invocation_id, begun.answered)
+        warnings = tuple(f"recall: {one.message}" for one in begun.recalled.failures)
+        if not begun.is_on:
+            without = final_response(invocation_id, await self._manager.reason(request, invocation_id, sink))
+            return without.model_copy(update={"warnings": warnings})
+        may_write = self._config.memory_mode == "write"
+        reasoned = await self._manager.reason_over(request, invocation_id, sink, begun.recalled, may_write=may_write)
+        shown = begun.recalled if self._config.show_retrieval else None
+        response = final_response(invocation_id, reasoned).model_copy(update={"memory": shown, "warnings": warnings})
+        if not may_write or not _is_worth_recording(reasoned):
+            return response
+        finished = _finished(request, invocation_id, reasoned)
+        # A client that hangs up now has perhaps been answered already: it is recorded all the same.
+        noted = asyncio.ensure_future(self._note(external_id, finished))
+        self._keep(noted)
+        try:
+            event = await asyncio.shield(noted)
+        except ReminiscenceError as error:
+            warning = f"not recorded: {failure_of(error).message}"
+            return response.model_copy(update={"warnings": (*response.warnings, warning)})
+        first = as_finished(event)
+        if first is not None and first.answer != finished.answer and reasoned.failure is None:
+            # The same invocation was answered elsewhere meanwhile: whoever asks gets one answer.
+            return _repeated(invocation_id, event)
+        return response
+
+    async def _begin(self, request: AgentRequest, external_id: str, invocation_id: str) -> _Begun:
+        """Read all at once: what is remembered, whether the user's memory is on, and an earlier answer."""
+
+        async def recall() -> RecalledMemory:
+            try:
+                async with asyncio.timeout(self._config.memory_timeout_seconds):
+                    may_write = self._config.memory_mode == "write"
+                    return await self._manager.recall(request, invocation_id if may_write else None)
+            except TimeoutError:
+                return timed_out(self._config.memory_timeout_seconds)
+
+        async def is_enabled() -> bool | None:
+            try:
+                async with asyncio.timeout(self._config.memory_timeout_seconds):
+                    return await self._registry.is_enabled(request.user)
+            except (ReminiscenceError, TimeoutError) as error:
+                _logger.warning("whether a memory is on is not known: %s", type(error).__name__)
+                return None
+
+        async def answered() -> Event | None:
+            if request.invocation_id is None:
+                return None
+            conversation = invocation_conversation(request.conversation_id, invocation_id)
+            try:
+                async with asyncio.timeout(self._config.memory_timeout_seconds):
+                    return await self._journal.find(external_id, conversation, invocation_id)
+            except (ReminiscenceError, TimeoutError):
+                return None
+
+        recalled, enabled, before = await asyncio.gather(recall(), is_enabled(), answered())
+        if enabled is None:
+            # It may have been switched off: nothing is shown, and nothing written.
+            return _Begun(RecalledMemory(failures=(*recalled.failures, _UNKNOWN)), is_on=False, answered=None)
+        return _Begun(recalled, is_on=enabled, answered=before if enabled else None)
+
+    async def _note(self, external_id: str, finished: Finished) -> Event:
+        """Record that the invocation is over, then in a task of its own all that follows from it."""
+        await self._registry.open(finished.user, finished.collection)
+        event = await self._journal.finish(external_id, finished)
+        self._record_later(external_id, event)
+        return event
+
+    def _record_later(self, external_id: str, event: Event) -> None:
+        self._keep(asyncio.ensure_future(self._record(external_id, event)))
+
+    def _keep(self, task: asyncio.Future[Any]) -> None:
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
+
+    async def _record(self, external_id: str, event: Event) -> None:
+        try:
+            await self.lifecycle.record(external_id, event)
+        except ReminiscenceError as error:
+            _logger.warning("an invocation is recorded at the next maintenance: %s", type(error).__name__)
+        except Exception:
+            _logger.exception("an invocation is recorded at the next maintenance")
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """What is known when an invocation begins.
+
+    Attributes:
+        is_on: Whether the user's memory is on, as far as is known.
+        answered: The event of an earlier answer to this very invocation.
+    """
+
+    recalled: RecalledMemory
+    is_on: bool
+    answered: Event | None
+
+
+_UNKNOWN: Final = AgentFailure(reason="memory_failed", message="the memory cannot be reached; nothing is remembered")
+
+
+def _is_worth_recording(reasoned: Reasoned) -> bool:
+    """Whether something happened: an answer, or steps that came to nothing."""
+    return reasoned.failure is None or bool(reasoned.steps)
+
+
+def _finished(request: AgentRequest, invocation_id: str, reasoned: Reasoned) -> Finished:
+    return Finished(
+        invocation_id=invocation_id,
+        user=request.user,
+        collection=request.collection,
+        conversation_id=request.conversation_id,
+        question=request.question,
+        state=request.state,
+        steps=(*request.history, *reasoned.steps),
+        answer=reasoned.answer,
+        failure=reasoned.failure,
+        recalled=reasoned.recalled,
+    )
+
+
+def _repeated(invocation_id: str, event: Event) -> AgentResponse:
+    """The recorded answer of an invocation; it cost nothing this time."""
+    before = as_finished(event)
+    assert before is not None
+    return final_response(invocation_id, Reasoned(answer=before.answer, steps=before.steps, usage=AgentUsage()))

@@ -1,0 +1,153 @@
+"""The tools that a run has over its memory; whose memory it is comes from the run, never from the model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+from pydantic_ai import RunContext
+from pydantic_ai.toolsets import FunctionToolset
+
+from agent_reminiscence.react.config import MemoryTool
+from agent_reminiscence.react.episodes import EPISODE_PREFIX
+from agent_reminiscence.react.facts import FACT_PREFIX
+from agent_reminiscence.react.models import Episode, Fact
+from agent_reminiscence.react.protocols import EpisodeRetrieval, FactRetrieval, FactStorage
+from agent_reminiscence.react.rendering import render_episodes, render_facts
+from agent_reminiscence.react.scope import invocation_conversation
+from agent_reminiscence.react.sensitive import SensitiveKind, sensitive_kinds
+from agent_reminiscence.react.service_models import RetrieveEpisodesRequest, RetrieveFactsRequest, StoreFactRequest
+from agent_reminiscence.react.steps import call_text
+from agent_reminiscence.react.toolbox import RunDeps
+from agent_reminiscence.react.working_memory import WorkingMemory
+
+_MAX_SHOWN_CHARACTERS: Final = 300
+
+
+def memory_toolset(
+    facts: FactRetrieval,
+    stored: FactStorage,
+    episodes: EpisodeRetrieval,
+    *,
+    names: Collection[MemoryTool],
+    may_write: bool,
+    fact_top_k: int,
+    episode_top_k: int,
+    allowed: frozenset[SensitiveKind],
+) -> FunctionToolset[RunDeps[Any]]:
+    """Tools to look something up in memory, and to store a fact."""
+    tools: FunctionToolset[RunDeps[Any]] = FunctionToolset(id="react_memory")
+
+    async def retrieve_facts(ctx: RunContext[RunDeps[Any]], query: str) -> str:
+        """Look up facts in long-term memory.
+
+        Args:
+            query: What to look for, as a question or in key words.
+        """
+        found = await facts.retrieve_facts(
+            RetrieveFactsRequest(
+                user=ctx.deps.user,
+                collection=ctx.deps.collection,
+                query=query,
+                top_k=fact_top_k,
+            )
+        )
+        ctx.deps.recalled.update(keys_of(found.facts, ()))
+        return render_facts(found.facts) if found.error is None else _UNAVAILABLE
+
+    async def recall_episodes(ctx: RunContext[RunDeps[Any]], query: str) -> str:
+        """Look up earlier tasks that were like this one, how they ended, and their lessons.
+
+        Args:
+            query: The task, in a sentence.
+        """
+        found = await episodes.retrieve_episodes(
+            RetrieveEpisodesRequest(
+                user=ctx.deps.user,
+                collection=ctx.deps.collection,
+                query=query,
+                state=ctx.deps.state,
+                top_k=episode_top_k,
+                invocation_id=ctx.deps.invocation_id if may_write else None,
+            )
+        )
+        ctx.deps.recalled.update(keys_of((), found.episodes))
+        return render_episodes(found.episodes) if found.error is None else _UNAVAILABLE
+
+    async def store_fact(ctx: RunContext[RunDeps[Any]], fact_content: str) -> str:
+        """Store a fact in long-term memory, for later conversations.
+
+        Args:
+            fact_content: One short sentence that can be understood by itself.
+        """
+        if forbidden := sensitive_kinds(fact_content) - allowed:
+            return f"Not stored: facts about {', '.join(sorted(forbidden))} are not kept."
+        done = await stored.store_fact(
+            StoreFactRequest(
+                user=ctx.deps.user,
+                collection=ctx.deps.collection,
+                content=fact_content,
+                source=invocation_conversation(ctx.deps.conversation_id, ctx.deps.invocation_id),
+                metadata={"invocation_id": ctx.deps.invocation_id},
+            )
+        )
+        return "Stored." if done.error is None else f"Not stored: {done.error.reason.replace('_', ' ')}."
+
+    if "retrieve_facts" in names:
+        tools.add_function(retrieve_facts)
+    if "recall_episodes" in names:
+        tools.add_function(recall_episodes)
+    if "store_fact" in names and may_write:
+        tools.add_function(store_fact)
+    return tools
+
+
+def keys_of(facts: Sequence[Fact], episodes: Sequence[Episode]) -> list[str]:
+    """The keys under which our own services keep facts and episodes."""
+    return [*(FACT_PREFIX + one.id for one in facts), *(EPISODE_PREFIX + one.id for one in episodes)]
+
+
+def working_toolset(working: WorkingMemory) -> FunctionToolset[RunDeps[Any]]:
+    """Tools to read what a run has done and is no longer shown."""
+    tools: FunctionToolset[RunDeps[Any]] = FunctionToolset(id="react_working_memory")
+
+    async def read_working_memory(turn: int, step: int = 1, part: int = 1) -> str:
+        """Read the result of an earlier step of this task.
+
+        Args:
+            turn: The number of the turn.
+            step: Which of its calls, from 1.
+            part: Which part of a long result, from 1.
+        """
+        parts = working.parts(turn, step)
+        if parts is None:
+            return f"There is no step {step} in turn {turn}; there are {working.turns} turns."
+        if not 1 <= part <= len(parts):
+            return f"There is no part {part}; the result has {len(parts)}."
+        return parts[0] if len(parts) == 1 else f"(part {part} of {len(parts)})\n{parts[part - 1]}"
+
+    async def search_working_memory(query: str) -> str:
+        """Find earlier steps of this task by words in their thoughts, calls and results.
+
+        Args:
+            query: Words to look for.
+        """
+        found = working.search(query)
+        if not found:
+            return "No step has these words."
+        return "\n".join(
+            f"turn {turn}, step {step}: {_short(call_text(one))} → {_short(one.observation)}"
+            for turn, step, one in found
+        )
+
+    tools.add_function(read_working_memory)
+    tools.add_function(search_working_memory)
+    return tools
+
+
+_UNAVAILABLE: Final = "The memory cannot be reached now; go on without it."
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_SHOWN_CHARACTERS else f"{line[:_MAX_SHOWN_CHARACTERS]}…"

@@ -1,0 +1,171 @@
+"""What a client sends to an agent service and gets back, and what the four tiers hold."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agent_reminiscence.react.limits import (
+    MAX_ID_CHARACTERS,
+    MAX_QUESTION_CHARACTERS,
+    MAX_STATE_CHARACTERS,
+    MAX_STEPS,
+)
+
+DEFAULT_COLLECTION = "default"
+DEFAULT_GROUP = "default"
+
+type FailureReason = Literal[
+    "invalid_request", "iteration_limit", "model_failed", "timeout", "conflict", "memory_failed", "quota_exceeded"
+]
+type ItemType = Literal["thought", "action", "observation"]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class AgentStep(_Frozen):
+    """One turn of the loop: what the model thought, which tool it called, and what came back."""
+
+    thought: str = ""
+    action: str = Field(default="", description="The name of the tool.")
+    arguments: dict[str, Any] = Field(default_factory=dict, description="What the tool was called with.")
+    observation: str = Field(default="", description="What the tool returned, as text.")
+
+
+class AgentRequest(_Frozen):
+    """A question to an agent service."""
+
+    question: str = Field(min_length=1, max_length=MAX_QUESTION_CHARACTERS)
+    history: tuple[AgentStep, ...] = Field(
+        default=(), max_length=MAX_STEPS, description="Steps already taken for this very question; the loop goes on."
+    )
+    user: str = Field(min_length=1, max_length=MAX_ID_CHARACTERS, description="Whose agent this is.")
+    streaming: bool = Field(default=False, description="Whether thoughts and observations are sent as they come.")
+    state: str = Field(
+        default="", max_length=MAX_STATE_CHARACTERS, description="The state of the client's task, shown to the model."
+    )
+    group: tuple[str, ...] = Field(
+        default=(DEFAULT_GROUP,), description='Only tools of one of these groups may be used; "*" is all groups.'
+    )
+    conversation_id: str | None = Field(default=None, min_length=1, max_length=MAX_ID_CHARACTERS)
+    enable_memory: bool = Field(default=False, description="Whether memory is used; the service may allow less.")
+    collection: str = Field(
+        default=DEFAULT_COLLECTION,
+        min_length=1,
+        max_length=MAX_ID_CHARACTERS,
+        description="Which of the user's memories.",
+    )
+    invocation_id: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_ID_CHARACTERS,
+        description="Your id of this invocation. With memory, a repeated request with the same id gets the recorded"
+        " answer and calls no model.",
+    )
+
+
+class AgentFailure(_Frozen):
+    """Why there is no answer. The message quotes neither the question nor a memory."""
+
+    reason: FailureReason
+    message: str
+
+
+class AgentUsage(_Frozen):
+    """What an invocation cost, without what is done after its answer."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    tool_calls: int = 0
+    recalled_tokens: int = Field(default=0, description="How much of the context was recalled at the start.")
+
+
+class Fact(_Frozen):
+    """Something an agent knows about its user or the world."""
+
+    id: str
+    content: str
+    source: str | None = Field(default=None, description="The conversation in which it was learned.")
+    timestamp: datetime
+    embedding: tuple[float, ...] | None = Field(default=None, description="Only if the service returns vectors.")
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class Episode(_Frozen):
+    """A task that an agent worked on, how it ended, and what was learned."""
+
+    id: str
+    goal: str
+    steps: tuple[AgentStep, ...] = ()
+    outcome: str = ""
+    lessons: tuple[str, ...] = ()
+    success: bool | None = Field(default=None, description="Whether it ended well; None if unknown.")
+    timestamp: datetime
+    embedding: tuple[float, ...] | None = Field(default=None, description="Only if the service returns vectors.")
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class InvocationSummary(_Frozen):
+    """One invocation of a conversation: User asked `query`, agent did `summary`, result was `result`."""
+
+    query: str
+    summary: str
+    result: str
+    timestamp: datetime
+    invocation_id: str | None = None
+
+
+class ConversationMemory(_Frozen):
+    """A conversation as its invocations, oldest first."""
+
+    conversation_id: str
+    invocations: tuple[InvocationSummary, ...] = ()
+    gap_after: int | None = Field(
+        default=None, description="After how many of these some are left out; None if it is all of them."
+    )
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class WorkingMemoryItem(_Frozen):
+    """An entry of working memory; `metadata` has `token_count` and `step`."""
+
+    type: ItemType
+    content: str
+    timestamp: datetime
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class RecalledMemory(_Frozen):
+    """What an invocation was shown of its memory."""
+
+    facts: tuple[Fact, ...] = ()
+    episodes: tuple[Episode, ...] = ()
+    conversation: ConversationMemory | None = None
+    failures: tuple[AgentFailure, ...] = Field(default=(), description="What could not be read.")
+
+
+class AgentResponse(_Frozen):
+    """A message from an agent service.
+
+    A request without `streaming` gets one message, with `is_final`. With it, parts come first: `thought` in pieces with
+    `is_partial`, then whole steps, and last the final message.
+    """
+
+    invocation_id: str
+    thought: str = ""
+    action: str = ""
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    observation: str = ""
+    answer: str = ""
+    is_partial: bool = Field(default=False, description="Whether `thought` continues the partial one before it.")
+    is_final: bool = False
+    error: AgentFailure | None = None
+    steps: tuple[AgentStep, ...] = Field(default=(), description="All steps of this invocation; final message only.")
+    usage: AgentUsage | None = Field(default=None, description="Final message only.")
+    memory: RecalledMemory | None = Field(default=None, description="Final message only, if the service shows it.")
+    warnings: tuple[str, ...] = Field(default=(), description="What went wrong without costing the answer.")

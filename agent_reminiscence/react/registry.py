@@ -1,0 +1,85 @@
+"""Which users and collections have a memory, and whose is switched off.
+
+Both stand in a stream of their own, `react-users`: a service that starts again has to find the conversations that have
+ended, and the purge of a user all of the user's collections.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Final
+
+from agent_reminiscence.core import AgentMem
+from agent_reminiscence.domain.event import Event
+from agent_reminiscence.react.scope import REGISTRY, user_conversation
+
+OPENED: Final = "react.memory.opened"
+SWITCHED: Final = "react.memory.switched"
+_PAGE: Final = 1_000
+
+
+class Registry:
+    """The users and collections of one memory."""
+
+    def __init__(self, memory: AgentMem) -> None:
+        self._memory = memory
+        self._known: set[tuple[str, str]] = set()
+
+    async def open(self, user: str, collection: str) -> None:
+        """Note that a user has this collection. Written once; a further call costs nothing."""
+        if (user, collection) in self._known:
+            return
+        pair = sha256(f"{len(user)}:{user}{collection}".encode()).hexdigest()
+        await self._memory.ledger.append(
+            REGISTRY,
+            OPENED,
+            {"user": user, "collection": collection},
+            conversation_id=user_conversation(user),
+            idempotency_key=f"react/opened/{pair}",
+        )
+        self._known.add((user, collection))
+
+    async def collections(self, user: str) -> list[str]:
+        """The collections of a user, in the order in which they were first used."""
+        events = await self._of(user, OPENED)
+        return list(dict.fromkeys(event.payload["collection"] for event in events if event.payload["user"] == user))
+
+    async def all(self) -> list[tuple[str, str]]:
+        """All users and collections."""
+        pairs: list[tuple[str, str]] = []
+        after = 0
+        while page := await self._memory.ledger.read(REGISTRY, after=after, kinds=[OPENED], limit=_PAGE):
+            pairs.extend((event.payload["user"], event.payload["collection"]) for event in page if event.payload)
+            after = page[-1].position
+        return list(dict.fromkeys(pairs))
+
+    async def switch(self, user: str, *, enabled: bool) -> None:
+        """Switch a user's memory off, or on again. What is stored stays."""
+        await self._memory.ledger.append(
+            REGISTRY, SWITCHED, {"user": user, "enabled": enabled}, conversation_id=user_conversation(user)
+        )
+
+    async def is_enabled(self, user: str) -> bool:
+        """Whether the memory of a user is on; it is until it is switched off."""
+        found = await self._memory.ledger.read_conversation(
+            REGISTRY, user_conversation(user), kinds=[SWITCHED], limit=1
+        )
+        return not found or bool(found[0].payload["enabled"])
+
+    async def knows(self, user: str) -> bool:
+        """Whether anything is noted about a user."""
+        return bool(await self._memory.ledger.read_conversation(REGISTRY, user_conversation(user), limit=1))
+
+    def forget(self, user: str) -> None:
+        """Forget what this process knows of a user, after a purge."""
+        self._known = {pair for pair in self._known if pair[0] != user}
+
+    async def _of(self, user: str, kind: str) -> list[Event]:
+        events: list[Event] = []
+        after = 0
+        while page := await self._memory.ledger.read_conversation(
+            REGISTRY, user_conversation(user), kinds=[kind], after=after, limit=_PAGE
+        ):
+            events.extend(page)
+            after = page[-1].position
+        return events

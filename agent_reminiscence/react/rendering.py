@@ -1,0 +1,121 @@
+"""What a model is shown of a memory: quoted data in tags that its texts cannot close, within a budget of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pydantic_ai.framing import RegisteredTag, register_tag, wrap
+from pydantic_ai.messages import TextContent
+
+from agent_reminiscence.react.models import ConversationMemory, Episode, Fact, InvocationSummary, RecalledMemory
+from agent_reminiscence.react.prompts import ReactPrompts
+from agent_reminiscence.text.tokens import TokenCounter, count_tokens
+
+FACTS: Final = register_tag("long_term_facts")
+EPISODES: Final = register_tag("past_episodes")
+CONVERSATION: Final = register_tag("conversation_memory")
+# Marks what came from memory, so that nothing recalled is recorded as said.
+ORIGIN: Final = "agent_reminiscence"
+
+# Of the budget, for each part, if the others need theirs.
+_FACTS_SHARE: Final = 0.35
+_EPISODES_SHARE: Final = 0.35
+
+
+def render_memory(
+    recalled: RecalledMemory, prompts: ReactPrompts, budget: int, count: TokenCounter = count_tokens
+) -> list[TextContent]:
+    """The parts of a memory that are not empty: facts, episodes, conversation. Entries are whole or left out."""
+    facts = _fitting([_fact(fact) for fact in recalled.facts], int(budget * _FACTS_SHARE), count)
+    room = budget - _tokens(facts, count)
+    episodes = _fitting([_episode(one) for one in recalled.episodes], min(room, int(budget * _EPISODES_SHARE)), count)
+    room -= _tokens(episodes, count)
+    spoken = _conversation(recalled.conversation, room, count)
+    parts = ((FACTS, prompts.facts, facts), (EPISODES, prompts.episodes, episodes))
+    shown = [_part(tag, heading, lines) for tag, heading, lines in parts if lines]
+    if spoken:
+        shown.append(_part(CONVERSATION, prompts.conversation, spoken))
+    return shown
+
+
+def render_facts(facts: Sequence[Fact]) -> str:
+    """What the tool `retrieve_facts` returns."""
+    return wrap(FACTS, "\n".join(_fact(fact) for fact in facts)) if facts else "No facts were found."
+
+
+def render_episodes(episodes: Sequence[Episode]) -> str:
+    """What the tool `recall_episodes` returns."""
+    return wrap(EPISODES, "\n".join(_episode(one) for one in episodes)) if episodes else "No episodes were found."
+
+
+def one_line(text: str) -> str:
+    """A text without line breaks, so that an entry is a line."""
+    return " ".join(text.split())
+
+
+def summary_line(number: int | None, one: InvocationSummary) -> str:
+    """`3. 2026-11-26 User asked: …; agent did: …; result was: …`."""
+    head = "" if number is None else f"{number}. "
+    return (
+        f"{head}{one.timestamp:%Y-%m-%d} User asked: {one_line(one.query)}; agent did: {one_line(one.summary)};"
+        f" result was: {one_line(one.result)}"
+    )
+
+
+def _part(tag: RegisteredTag, heading: str, lines: Sequence[str]) -> TextContent:
+    body = "\n".join(lines)
+    return TextContent(f"{heading}:\n{wrap(tag, body)}", metadata={"origin": ORIGIN})
+
+
+def _fact(fact: Fact) -> str:
+    return f"- {one_line(fact.content)} (learned {fact.timestamp:%Y-%m-%d})"
+
+
+def _episode(one: Episode) -> str:
+    ended = {True: "succeeded", False: "failed", None: "ended"}[one.success]
+    lines = [f"- Task of {one.timestamp:%Y-%m-%d}: {one_line(one.goal)}"]
+    if one.outcome:
+        lines.append(f"  It {ended}: {one_line(one.outcome)}")
+    else:
+        lines.append(f"  It {ended}.")
+    lines.extend(f"  Lesson: {one_line(lesson)}" for lesson in one.lessons)
+    if one.steps:
+        lines.append("  Steps: " + " → ".join(step.action or "thought" for step in one.steps))
+    return "\n".join(lines)
+
+
+def _conversation(conversation: ConversationMemory | None, room: int, count: TokenCounter) -> list[str]:
+    """The first invocation and the newest that fit, in order, with a line for those between."""
+    if conversation is None or not conversation.invocations:
+        return []
+    lines = [summary_line(None, one) for one in conversation.invocations]
+    costs = [count(line) + 1 for line in lines]
+    kept = {0} if costs[0] <= room else set()
+    left = room - (costs[0] if kept else 0)
+    for number in range(len(lines) - 1, 0, -1):
+        if costs[number] > left:
+            break
+        left -= costs[number]
+        kept.add(number)
+    shown: list[str] = []
+    for number in sorted(kept):
+        if shown and (number - 1 not in kept or number == conversation.gap_after):
+            shown.append("(some invocations in between are not shown)")
+        shown.append(lines[number])
+    return shown
+
+
+def _fitting(entries: Sequence[str], room: int, count: TokenCounter) -> list[str]:
+    kept: list[str] = []
+    for entry in entries:
+        cost = count(entry) + 1
+        if cost > room:
+            continue
+        room -= cost
+        kept.append(entry)
+    return kept
+
+
+def _tokens(entries: Sequence[str], count: TokenCounter) -> int:
+    return sum(count(entry) + 1 for entry in entries)

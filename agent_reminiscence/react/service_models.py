@@ -1,0 +1,191 @@
+"""Requests and responses of the five services of an agent's memory; errors are values."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agent_reminiscence.react.limits import (
+    MAX_FACT_CHARACTERS,
+    MAX_ID_CHARACTERS,
+    MAX_QUESTION_CHARACTERS,
+    MAX_STATE_CHARACTERS,
+    MAX_TOP_K,
+)
+from agent_reminiscence.react.models import (
+    DEFAULT_COLLECTION,
+    AgentFailure,
+    AgentStep,
+    ConversationMemory,
+    Episode,
+    Fact,
+    InvocationSummary,
+)
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class _Request(_Frozen):
+    user: str = Field(min_length=1, max_length=MAX_ID_CHARACTERS)
+    collection: str = Field(default=DEFAULT_COLLECTION, min_length=1, max_length=MAX_ID_CHARACTERS)
+
+
+class _Response(_Frozen):
+    error: AgentFailure | None = None
+
+
+class RetrieveFactsRequest(_Request):
+    """Find facts."""
+
+    query: str = Field(min_length=1, max_length=MAX_QUESTION_CHARACTERS)
+    embedding: tuple[float, ...] | None = Field(default=None, description="For services that do not embed themselves.")
+    top_k: int = Field(default=5, ge=0, le=MAX_TOP_K)
+
+
+class RetrieveFactsResponse(_Response):
+    """Facts, best first."""
+
+    facts: tuple[Fact, ...] = ()
+
+
+class RetrieveEpisodesRequest(_Request):
+    """Find episodes, by likeness to the query and the state."""
+
+    query: str = Field(min_length=1, max_length=MAX_QUESTION_CHARACTERS)
+    state: str = Field(default="", max_length=MAX_STATE_CHARACTERS)
+    embedding: tuple[float, ...] | None = Field(default=None, description="For services that do not embed themselves.")
+    top_k: int = Field(default=3, ge=0, le=MAX_TOP_K)
+    invocation_id: str | None = Field(
+        default=None, description="The invocation they are recalled in, if its outcome is to count; this is a write."
+    )
+
+
+class RetrieveEpisodesResponse(_Response):
+    """Episodes, best first."""
+
+    episodes: tuple[Episode, ...] = ()
+
+
+class StoreFactRequest(_Request):
+    """Store a fact."""
+
+    content: str = Field(min_length=1, max_length=MAX_FACT_CHARACTERS)
+    source: str | None = Field(default=None, description="The conversation in which it was learned.")
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    id: str | None = Field(default=None, max_length=MAX_ID_CHARACTERS, description="Your own id, for repeated calls.")
+
+
+class StoreFactResponse(_Response):
+    """The id of the stored fact."""
+
+    fact_id: str | None = None
+
+
+class DeleteFactRequest(_Request):
+    """Archive or erase a fact."""
+
+    fact_id: str
+    purge: bool = Field(default=False, description="Whether to erase it instead of archiving it.")
+
+
+class StoreEpisodeRequest(_Request):
+    """Store an episode."""
+
+    goal: str = Field(min_length=1, max_length=MAX_QUESTION_CHARACTERS)
+    steps: tuple[AgentStep, ...] = ()
+    outcome: str = ""
+    lessons: tuple[str, ...] = ()
+    success: bool | None = None
+    source: str | None = Field(default=None, description="The conversation it belongs to.")
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    id: str | None = Field(default=None, max_length=MAX_ID_CHARACTERS, description="Your own id, for repeated calls.")
+
+
+class StoreEpisodeResponse(_Response):
+    """The id of the stored episode."""
+
+    episode_id: str | None = None
+
+
+class DeleteEpisodeRequest(_Request):
+    """Archive or erase an episode."""
+
+    episode_id: str
+    purge: bool = False
+
+
+class RecordUseRequest(_Request):
+    """Say how the invocation ended in which something was recalled."""
+
+    invocation_id: str
+    success: bool
+
+
+class RecordUseResponse(_Response):
+    """Whether that was news."""
+
+    recorded: bool = False
+
+
+class GetConversationMemoryRequest(_Request):
+    """Read a conversation."""
+
+    conversation_id: str
+    limit: int = Field(default=100, ge=1, le=500, description="At most so many: the first three and the newest.")
+
+
+class GetConversationMemoryResponse(_Response):
+    """A conversation; one without invocations if there is none."""
+
+    conversation: ConversationMemory | None = None
+
+
+class UpdateConversationMemoryRequest(_Request):
+    """Add an invocation to a conversation."""
+
+    conversation_id: str
+    invocation_summary: InvocationSummary
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class UpdateConversationMemoryResponse(_Response):
+    """Whether the conversation holds it."""
+
+    success: bool = False
+
+
+class ListConversationsRequest(_Request):
+    """List the conversations of a user."""
+
+    limit: int = Field(default=100, ge=1, le=1_000)
+
+
+class ConversationOutline(_Frozen):
+    """A conversation in a list."""
+
+    conversation_id: str
+    last_query: str
+    updated_at: datetime
+
+
+class ListConversationsResponse(_Response):
+    """Conversations, the most recent first."""
+
+    conversations: tuple[ConversationOutline, ...] = ()
+
+
+class DeleteConversationRequest(_Request):
+    """Archive or erase a conversation."""
+
+    conversation_id: str
+    purge: bool = False
+
+
+class DeleteResponse(_Response):
+    """Whether it is gone."""
+
+    success: bool = False

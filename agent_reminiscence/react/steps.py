@@ -1,0 +1,119 @@
+"""Steps as messages of a model, and messages as steps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+)
+
+from agent_reminiscence.react.models import AgentStep
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A response that calls tools, and the results.
+
+    Attributes:
+        start: Where its response stands among the messages.
+        stop: Where the next turn begins.
+        steps: One for each call; the thought is the first one's.
+    """
+
+    start: int
+    stop: int
+    steps: tuple[AgentStep, ...]
+
+
+def as_messages(history: Sequence[AgentStep]) -> list[ModelMessage]:
+    """The messages that a model and its tools would have exchanged for these steps."""
+    messages: list[ModelMessage] = []
+    for number, step in enumerate(history, start=1):
+        call_id = f"history-{number}"
+        parts: list[TextPart | ToolCallPart] = [TextPart(step.thought)] if step.thought else []
+        if step.action:
+            parts.append(ToolCallPart(step.action, step.arguments, tool_call_id=call_id))
+        if not parts:
+            continue
+        messages.append(ModelResponse(parts=parts))
+        if step.action:
+            messages.append(ModelRequest(parts=[ToolReturnPart(step.action, step.observation, tool_call_id=call_id)]))
+    return messages
+
+
+def starts_of(messages: Sequence[ModelMessage]) -> list[int]:
+    """Where the turns begin among messages: at every response."""
+    return [number for number, message in enumerate(messages) if isinstance(message, ModelResponse)]
+
+
+def turns_of(messages: Sequence[ModelMessage], starts: Sequence[int]) -> list[Turn]:
+    """The turns that begin at these places, each with what came back."""
+    turns: list[Turn] = []
+    for start, stop in pairwise([*starts, len(messages)]):
+        response = messages[start]
+        assert isinstance(response, ModelResponse)
+        results = dict(_results(messages[start + 1 : stop]))
+        thought = thought_of(response)
+        steps: list[AgentStep] = []
+        for call in calls_of(response):
+            steps.append(
+                AgentStep(
+                    thought="" if steps else thought,
+                    action=call.tool_name,
+                    arguments=arguments_of(call),
+                    observation=results.get(call.tool_call_id, ""),
+                )
+            )
+        # A response without calls was rejected, or is a thought of the history.
+        turns.append(Turn(start, stop, tuple(steps) or (AgentStep(thought=thought),)))
+    return turns
+
+
+def calls_of(response: ModelResponse) -> list[ToolCallPart]:
+    """The tools that a response calls."""
+    return [part for part in response.parts if isinstance(part, ToolCallPart)]
+
+
+def thought_of(response: ModelResponse) -> str:
+    """What a response says beside its calls; what the model said to itself if that is nothing."""
+    said = "\n\n".join(part.content for part in response.parts if isinstance(part, TextPart) and part.content.strip())
+    if said:
+        return said
+    thinking = (part.content for part in response.parts if isinstance(part, ThinkingPart))
+    return "\n\n".join(text for text in thinking if text.strip())
+
+
+def arguments_of(call: ToolCallPart) -> dict[str, object]:
+    """The arguments of a call; as one text if they are no JSON object."""
+    try:
+        return call.args_as_dict()
+    except (ValueError, AssertionError):
+        return {"arguments": str(call.args)}
+
+
+def observation_of(result: ToolReturnPart) -> str:
+    """What a tool returned, as the model reads it."""
+    return result.model_response_str()
+
+
+def call_text(step: AgentStep) -> str:
+    """A call on one line: `search({"query": "tea"})`."""
+    return f"{step.action}({json.dumps(step.arguments, ensure_ascii=False, default=str)})"
+
+
+def _results(messages: Iterable[ModelMessage]) -> Iterator[tuple[str, str]]:
+    for message in messages:
+        if isinstance(message, ModelRequest):
+            for part in message.parts:
+                if isinstance(part, ToolReturnPart):
+                    yield part.tool_call_id, observation_of(part)

@@ -1,0 +1,138 @@
+"""Working memory keeps every step, and shows a model no more of them than its budget allows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_reminiscence.react.models import AgentStep
+from agent_reminiscence.react.working_memory import WorkingMemory, set_aside_note
+from agent_reminiscence.text.tokens import count_tokens
+
+_NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def _words(text: str) -> int:
+    return len(text.split())
+
+
+def _step(number: int, words: int = 50) -> AgentStep:
+    return AgentStep(
+        thought=f"thought {number}",
+        action="look",
+        arguments={"at": number},
+        observation=" ".join([f"seen-{number}", *["word"] * (words - 1)]),
+    )
+
+
+def _filled(steps: int, words: int = 50) -> WorkingMemory:
+    working = WorkingMemory("find it", _NOW, _words)
+    for number in range(1, steps + 1):
+        working.append([_step(number, words)], _NOW)
+    return working
+
+
+def test_entries_are_typed_counted_and_begin_with_the_goal() -> None:
+    """As the client specification has them."""
+    working = _filled(2, words=3)
+
+    items = working.items
+
+    assert [item.type for item in items] == ["thought", *["thought", "action", "observation"] * 2]
+    assert items[0].content == "Goal: find it"
+    assert items[3].content == "seen-1 word word"
+    assert items[3].metadata == {"step": 1, "token_count": 3}
+
+
+def test_below_the_threshold_everything_is_shown() -> None:
+    """A short task never meets compression."""
+    view = _filled(10).compress(2_000, 3)
+
+    assert (view.first_turn, view.set_aside, view.digest) == (1, frozenset(), "")
+
+
+def test_above_it_the_oldest_are_left_out_and_named() -> None:
+    """The model knows that there was more, and what."""
+    working = _filled(40)
+
+    view = working.compress(1_000, 3)
+
+    assert view.first_turn > 3
+    assert view.tokens <= 1_000
+    assert view.digest.startswith(f"Turns 1 to {view.first_turn - 1} are not shown: look {view.first_turn - 1}×.")
+    assert f'- turn {view.first_turn - 1}: look({{"at": {view.first_turn - 1}}})' in view.digest
+
+
+def test_a_compression_leaves_room_for_what_comes() -> None:
+    """The window then stays as it is for a while, and with it a provider's prompt cache."""
+    working = _filled(40)
+    first = working.compress(1_000, 3).first_turn
+
+    working.append([_step(41)], _NOW)
+
+    assert working.compress(1_000, 3).first_turn == first
+
+
+def test_500_steps_never_exceed_the_budget_and_are_all_still_there() -> None:
+    """With the real tokenizer; results asked for later are found."""
+    working = WorkingMemory("find it", _NOW)
+    for number in range(1, 501):
+        working.append([_step(number, words=1 + number * 7 % 120)], _NOW)
+        view = working.compress(2_000, 3)
+        assert view.tokens <= 2_000
+        assert view.first_turn <= max(number - 2, 1)
+
+    for number in range(1, 501):
+        observed = working.observation(number)
+        assert observed is not None
+        assert observed.startswith(f"seen-{number} ") or observed == f"seen-{number}"
+    assert [turn for turn, _, _ in working.search("seen-217")] == [217]
+
+
+def test_one_result_longer_than_the_budget_is_set_aside_whole() -> None:
+    """It is never cut: a note says how to read it."""
+    working = _filled(2)
+    working.append([_step(3, words=50_000)], _NOW)
+
+    view = working.compress(1_000, 3)
+
+    assert view.set_aside == {(3, 1)}
+    assert view.tokens <= 1_000
+    assert working.observation(3) == _step(3, words=50_000).observation
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 3_000), min_size=1, max_size=4), max_size=60),
+    st.integers(400, 5_000),
+    st.integers(1, 10),
+)
+def test_the_budget_holds_whatever_the_steps_are(turns: list[list[int]], threshold: int, keep_recent: int) -> None:
+    """Turns of several calls, short and long results in any order; the newest turn is always shown."""
+    working = WorkingMemory("find it", _NOW, _words)
+    last_first = 1
+    for number, sizes in enumerate(turns, start=1):
+        working.append([_step(number, size) for size in sizes], _NOW)
+
+        view = working.compress(threshold, keep_recent)
+
+        assert view.tokens <= threshold
+        assert last_first <= view.first_turn <= number
+        last_first = view.first_turn
+
+
+def test_the_note_is_not_longer_than_it_is_counted() -> None:
+    """The budget counts a fixed length for it."""
+    assert count_tokens(set_aside_note(9_999, 99, 9_999_999)) <= 60
+
+
+def test_a_search_finds_the_rarest_words_first_and_the_newest_of_equals() -> None:
+    """Later steps correct earlier ones."""
+    working = _filled(5, words=3)
+
+    assert working.search("seen-2 word")[0][0] == 2
+    assert [turn for turn, _, _ in working.search("word", limit=2)] == [5, 4]
+    assert working.search("nothing of it") == []
+    assert working.observation(9) is None
+    assert working.observation(1, step=2) is None

@@ -68,6 +68,7 @@ from agent_reminiscence.react.service_models import (
     UpdateConversationMemoryRequest,
     UpdateConversationMemoryResponse,
 )
+from agent_reminiscence.react.switching import create_agent_service
 from agent_reminiscence.react.toolbox import RunDeps
 from agent_reminiscence.react.working_memory import WorkingMemory
 
@@ -128,6 +129,7 @@ __all__ = [
     "UpdateConversationMemoryResponse",
     "WorkingMemory",
     "WorkingMemoryItem",
+    "create_agent_service",
     "default_scope",
     "read_sections",
 ]

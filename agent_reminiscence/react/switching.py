@@ -1,0 +1,40 @@
+"""Chooses the service by configuration, so that a client notices nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic_ai.models import Model
+from pydantic_ai.toolsets import AbstractToolset
+
+from agent_reminiscence.core import AgentMem
+from agent_reminiscence.exceptions import ConfigurationError
+from agent_reminiscence.react.config import ReactMemConfig, read_sections
+from agent_reminiscence.react.mem_service import ReactMemService
+from agent_reminiscence.react.service import ReactService
+
+
+def create_agent_service(
+    sections: Mapping[str, Any],
+    model: Model | str,
+    memory: AgentMem | None = None,
+    *,
+    toolsets: Sequence[AbstractToolset[Any]] = (),
+    deps: Any = None,
+) -> ReactService | ReactMemService:
+    """The service that a configuration asks for: with memory if it has a section `agent-mem`.
+
+    Args:
+        sections: `agent` and `agent-mem`, with names in kebab case or snake case.
+        memory: Open; needed by the service with memory.
+
+    Raises:
+        ConfigurationError: A section or a setting is unknown or invalid, or there is no memory for `agent-mem`.
+    """
+    config = read_sections(sections)
+    if not isinstance(config, ReactMemConfig):
+        return ReactService(model, toolsets=toolsets, config=config, deps=deps)
+    if memory is None:
+        raise ConfigurationError("section 'agent-mem' needs a memory; pass an AgentMem that is open")
+    return ReactMemService(model, memory, toolsets=toolsets, config=config, deps=deps)

@@ -218,10 +218,10 @@ def _milliseconds(span: ReadableSpan) -> float:
 
 
 def _overlap(spans: dict[str, ReadableSpan]) -> float:
-    """The share of the assembly during which all three retrievals have begun and the first has not ended."""
-    three = [spans[name] for name in ("retrieve_facts", "retrieve_episodes", "get_conversation")]
-    begun = max(span.start_time or 0 for span in three)
-    ended = sorted(span.end_time or 0 for span in three)[-2]
+    """The share of the assembly during which facts and episodes, which take longest, are both being retrieved."""
+    both = [spans[name] for name in ("retrieve_facts", "retrieve_episodes")]
+    begun = max(span.start_time or 0 for span in both)
+    ended = min(span.end_time or 0 for span in both)
     return max(ended - begun, 0) / 1e6 / _milliseconds(spans["recall"])
 
 

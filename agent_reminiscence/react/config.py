@@ -64,10 +64,15 @@ class ReactMemConfig(AgentConfig):
         " context window.",
     )
     keep_recent_steps: int = Field(default=3, ge=1, le=1_000, description="How many of the newest steps stay whole.")
-    fact_retrieval_top_k: int = Field(default=5, ge=0, le=200, description="How many facts a question is shown.")
-    episode_retrieval_top_k: int = Field(default=3, ge=0, le=200, description="How many episodes a question is shown.")
+    fact_retrieval_top_k: int = Field(default=5, ge=0, le=200, description="How many facts are shown with a question.")
+    episode_retrieval_top_k: int = Field(
+        default=3, ge=0, le=200, description="How many episodes are shown with a question."
+    )
     conversation_window: int = Field(
-        default=20, ge=0, le=1_000, description="How many of the newest invocations of a conversation are shown."
+        default=20,
+        ge=0,
+        le=1_000,
+        description="How many invocations of a conversation are shown: the newest, and up to three of the first.",
     )
     memory_token_budget: int = Field(
         default=2_000, ge=100, description="Maximum tokens of all that is recalled at the start, as it is rendered."
@@ -102,13 +107,19 @@ class ReactMemConfig(AgentConfig):
     max_episodes: int | None = Field(default=None, ge=1, description="Maximum episodes per user and collection.")
     max_conversations: int | None = Field(default=None, ge=1, description="Maximum conversations, likewise.")
     prune_unused_days: float | None = Field(
-        default=None, gt=0, description="Facts and episodes that no question was shown for so long are archived."
+        default=None, gt=0, description="Facts and episodes that were shown with no question for so long are archived."
     )
     allow_sensitive: frozenset[SensitiveKind] = Field(
         default=frozenset(), description="Kinds of sensitive facts that may be extracted: secret, health, payment."
     )
     show_retrieval: bool = Field(default=False, description="Whether the client sees what was recalled.")
     prompts: ReactPrompts = Field(default_factory=ReactPrompts, description="The texts that the model is shown.")
+
+    @field_validator("memory_mode", mode="before")
+    @classmethod
+    def _read_off(cls, value: object) -> object:
+        # What YAML 1.1 makes of an unquoted off.
+        return "off" if value is False else value
 
     @field_validator("working_memory_threshold")
     @classmethod

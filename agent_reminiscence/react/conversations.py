@@ -12,6 +12,7 @@ from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import IdempotencyConflictError
 from agent_reminiscence.react.failures import guarded
 from agent_reminiscence.react.models import ConversationMemory, InvocationSummary
+from agent_reminiscence.react.registry import Registry
 from agent_reminiscence.react.scope import Scope, default_scope
 from agent_reminiscence.react.service_models import (
     ConversationOutline,
@@ -41,9 +42,10 @@ class MemoryConversations:
     def __init__(self, memory: AgentMem, *, scope: Scope = default_scope) -> None:
         self._memory = memory
         self._scope = scope
+        self._registry = Registry(memory)
 
     async def get_conversation(self, request: GetConversationMemoryRequest) -> GetConversationMemoryResponse:
-        """A conversation: its first three invocations and the newest, at most `limit` in all, oldest first."""
+        """A conversation: the newest invocations, and of a long one the first three; oldest first."""
 
         async def get() -> GetConversationMemoryResponse:
             external_id = self._scope(request.user, request.collection)
@@ -63,6 +65,7 @@ class MemoryConversations:
 
         async def update() -> UpdateConversationMemoryResponse:
             summary = request.invocation_summary
+            await self._registry.open(request.user, request.collection)
             # In conflict: recorded already, with a summary of its own.
             with suppress(IdempotencyConflictError):
                 await self._memory.ledger.append(
@@ -126,14 +129,18 @@ class MemoryConversations:
         if archived is not None:
             newest = newest[:archived]
         elif len(newest) > limit:
+            # The newest matter most.
+            wanted = min(FIRST_INVOCATIONS, limit // 4)
             last = await ledger.read_conversation(external_id, conversation_id, kinds=[ARCHIVED], limit=1)
-            first = await ledger.read_conversation(
-                external_id,
-                conversation_id,
-                kinds=[INVOCATION],
-                after=last[0].position if last else 0,
-                limit=min(FIRST_INVOCATIONS, limit),
-            )
+            first = (
+                await ledger.read_conversation(
+                    external_id,
+                    conversation_id,
+                    kinds=[INVOCATION],
+                    after=last[0].position if last else 0,
+                    limit=max(wanted, 1),
+                )
+            )[:wanted]
             newest = [*newest[: limit - len(first)], *reversed(first)]
             gap = len(first)
         return newest[:limit][::-1], gap

@@ -13,6 +13,7 @@ from agent_reminiscence.react.failures import guarded
 from agent_reminiscence.react.limits import MAX_QUESTION_CHARACTERS
 from agent_reminiscence.react.models import Episode
 from agent_reminiscence.react.quotas import Quota
+from agent_reminiscence.react.registry import Registry
 from agent_reminiscence.react.scope import Scope, default_scope
 from agent_reminiscence.react.service_models import (
     DeleteEpisodeRequest,
@@ -42,6 +43,7 @@ class MemoryEpisodes:
     def __init__(self, memory: AgentMem, *, scope: Scope = default_scope, max_episodes: int | None = None) -> None:
         self._memory = memory
         self._scope = scope
+        self._registry = Registry(memory)
         self._quota = Quota(memory, EPISODE_PREFIX, "episodes", max_episodes)
 
     async def retrieve_episodes(self, request: RetrieveEpisodesRequest) -> RetrieveEpisodesResponse:
@@ -68,17 +70,18 @@ class MemoryEpisodes:
             external_id = self._scope(request.user, request.collection)
             episode_id = request.id or uuid4().hex
             key = EPISODE_PREFIX + episode_id
-            await self._quota.check(external_id, key)
-            await self._memory.create_active_memory(
-                external_id,
-                " ".join(request.goal.split())[:_MAX_TITLE_CHARACTERS],
-                _text(request),
-                metadata=_metadata(request),
-                source="agent",
-                conversation_id=request.source,
-                key=key,
-                if_exists="return",
-            )
+            await self._registry.open(request.user, request.collection)
+            async with self._quota.room(external_id, key):
+                await self._memory.create_active_memory(
+                    external_id,
+                    " ".join(request.goal.split())[:_MAX_TITLE_CHARACTERS],
+                    _text(request),
+                    metadata=_metadata(request),
+                    source="agent",
+                    conversation_id=request.source,
+                    key=key,
+                    if_exists="return",
+                )
             return StoreEpisodeResponse(episode_id=episode_id)
 
         return await guarded(store, lambda error: StoreEpisodeResponse(error=error))

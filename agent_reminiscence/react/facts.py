@@ -12,6 +12,7 @@ from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.react.failures import guarded
 from agent_reminiscence.react.models import Fact
 from agent_reminiscence.react.quotas import Quota
+from agent_reminiscence.react.registry import Registry
 from agent_reminiscence.react.scope import Scope, default_scope
 from agent_reminiscence.react.service_models import (
     DeleteFactRequest,
@@ -40,6 +41,7 @@ class MemoryFacts:
     def __init__(self, memory: AgentMem, *, scope: Scope = default_scope, max_facts: int | None = None) -> None:
         self._memory = memory
         self._scope = scope
+        self._registry = Registry(memory)
         self._quota = Quota(memory, FACT_PREFIX, "facts", max_facts)
 
     async def retrieve_facts(self, request: RetrieveFactsRequest) -> RetrieveFactsResponse:
@@ -64,28 +66,34 @@ class MemoryFacts:
             external_id = self._scope(request.user, request.collection)
             fact_id = request.id or fact_id_of(request.content)
             key = FACT_PREFIX + fact_id
-            await self._quota.check(external_id, key)
-            await self._memory.create_active_memory(
-                external_id,
-                _TITLE,
-                request.content,
-                metadata={"source": request.source, "metadata": request.metadata},
-                source="agent",
-                conversation_id=request.source,
-                key=key,
-                if_exists="return",
-            )
+            await self._registry.open(request.user, request.collection)
+            async with self._quota.room(external_id, key):
+                await self._memory.create_active_memory(
+                    external_id,
+                    _TITLE,
+                    request.content,
+                    metadata={"source": request.source, "metadata": request.metadata},
+                    source="agent",
+                    conversation_id=request.source,
+                    key=key,
+                    if_exists="return",
+                )
             return StoreFactResponse(fact_id=fact_id)
 
         return await guarded(store, lambda error: StoreFactResponse(error=error))
 
     async def delete_fact(self, request: DeleteFactRequest) -> DeleteResponse:
-        """Archive a fact, so that no question finds it; `purge` erases it. Unknown ones are gone already."""
+        """Archive a fact, so that no question finds it; `purge` erases it. Unknown ones are gone already.
+
+        A purge also erases whatever else holds the very words of the fact, if they are at least three, such as the
+        invocation in which they were said.
+        """
         return await discard(
             self._memory,
             self._scope(request.user, request.collection),
             FACT_PREFIX + request.fact_id,
             purge=request.purge,
+            with_words=True,
         )
 
 

@@ -7,6 +7,7 @@ react.invocation.recorded   all of it stands in facts, episodes and conversation
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Final
@@ -19,7 +20,7 @@ from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import IdempotencyConflictError
 from agent_reminiscence.react.models import AgentFailure, AgentStep
 from agent_reminiscence.react.scope import invocation_conversation
-from agent_reminiscence.react.shortened import as_json_steps
+from agent_reminiscence.react.shortened import as_json_steps, shortened
 
 FINISHED: Final = "react.invocation.finished"
 LEARNED: Final = "react.invocation.learned"
@@ -29,6 +30,7 @@ _MAINTENANCE: Final = "react/maintenance"
 # A repeated request comes soon after the first.
 _LOOK_BACK: Final = 100
 _PAGE: Final = 500
+_MAX_RESULT_CHARACTERS: Final = 4_000
 
 
 class _Frozen(BaseModel):
@@ -39,17 +41,21 @@ class Finished(_Frozen):
     """An invocation that is over.
 
     Attributes:
+        attempt: Tells this run from another one of the same invocation.
         user: Like `collection`, part of the scope it belongs to.
+        steps: As stored; the last `new_steps` of them were taken in this run, the others came with the request.
         recalled: Keys of the facts and episodes that it was shown.
     """
 
     invocation_id: str
+    attempt: str
     user: str
     collection: str
     conversation_id: str | None
     question: str
     state: str
     steps: tuple[AgentStep, ...]
+    new_steps: int
     answer: str
     failure: AgentFailure | None
     recalled: tuple[str, ...] = ()
@@ -79,7 +85,11 @@ class Journal:
         payload = finished.model_dump(mode="json", exclude={"steps"}) | {"steps": as_json_steps(finished.steps)}
         conversation = invocation_conversation(finished.conversation_id, finished.invocation_id)
         # A failed attempt may be repeated.
-        key = _key("finished", finished.invocation_id) if finished.failure is None else f"react/failed/{uuid4()}"
+        key = (
+            _key("finished", conversation, finished.invocation_id)
+            if finished.failure is None
+            else f"react/failed/{uuid4()}"
+        )
         try:
             return await self._memory.ledger.append(
                 external_id, FINISHED, payload, conversation_id=conversation, idempotency_key=key
@@ -184,8 +194,8 @@ def summary_of(finished: Finished) -> tuple[str, str]:
     """What an agent did, and what came of it, in a sentence each; by rules."""
     actions: Sequence[str] = list(dict.fromkeys(step.action for step in finished.steps if step.action))
     did = f"used {', '.join(actions)}" if actions else "answered from what it knew"
-    return did, finished.answer
+    return did, shortened(finished.answer, _MAX_RESULT_CHARACTERS)
 
 
-def _key(what: str, of: str) -> str:
-    return f"react/{what}/{sha256(of.encode()).hexdigest()}"
+def _key(what: str, *of: str) -> str:
+    return f"react/{what}/{sha256(json.dumps(of).encode()).hexdigest()}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
 
 from pydantic import BaseModel, Field
@@ -29,6 +29,7 @@ TRANSCRIPT: Final = register_tag("transcript")
 KNOWN: Final = register_tag("known_facts")
 MAX_FACTS: Final = 20
 MAX_LESSONS: Final = 3
+MAX_STATEMENT_CHARACTERS: Final = 2_000
 _MAX_REQUESTS: Final = 3
 _TIMEOUT_SECONDS: Final = 120.0
 _MAX_STEP_CHARACTERS: Final = 1_000
@@ -167,9 +168,10 @@ class _Summary(BaseModel):
     summary: str = Field(max_length=4_000)
 
 
-def without_sensitive(facts: Sequence[str], allowed: frozenset[SensitiveKind]) -> tuple[str, ...]:
-    """The facts that may be kept, each once."""
-    return tuple(dict.fromkeys(fact for fact in facts if not sensitive_kinds(fact) - allowed))
+def without_sensitive(facts: Iterable[str], allowed: frozenset[SensitiveKind]) -> tuple[str, ...]:
+    """The statements that may be kept, each once. One that is as long as a text is not one statement."""
+    kept = (fact for fact in facts if fact and len(fact) <= MAX_STATEMENT_CHARACTERS)
+    return tuple(dict.fromkeys(fact for fact in kept if not sensitive_kinds(fact) - allowed))
 
 
 def _transcript(finished: Finished) -> str:

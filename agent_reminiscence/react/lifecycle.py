@@ -25,6 +25,7 @@ from agent_reminiscence.exceptions import (
     InvalidInputError,
     MemoryNotFoundError,
     ReminiscenceError,
+    StoreError,
 )
 from agent_reminiscence.react.config import ReactMemConfig
 from agent_reminiscence.react.conversations import all_latest, latest_invocations
@@ -46,7 +47,9 @@ from agent_reminiscence.telemetry import Telemetry
 
 _logger = logging.getLogger("agent_reminiscence.react")
 
+# What a conversation taught, and that all of it is recorded.
 ENDED: Final = "react.conversation.ended"
+CLOSED: Final = "react.conversation.closed"
 _WHOLE_CONVERSATION: Final = 500
 _PAGE: Final = 500
 _LOOK_BACK: Final = 50
@@ -118,6 +121,11 @@ class Lifecycle:
         # Invocations that are being recorded in this process, by their event.
         self._recording: dict[tuple[str, int], asyncio.Task[None]] = {}
 
+    async def speak(self, event: Event) -> None:
+        """Add an invocation to its conversation; if that fails, recording does it later."""
+        with suppress(NotRecordedError):
+            await self._recorder.speak(event)
+
     async def record(self, external_id: str, event: Event) -> None:
         """Record what follows from an invocation; once, however often it is called at the same time.
 
@@ -134,8 +142,14 @@ class Lifecycle:
         await asyncio.shield(task)
 
     async def _observed(self, external_id: str, event: Event) -> None:
+        if not await self._may_write(event.payload.get("user")):
+            return
         with self._telemetry.operation("react.record"):
             await self._recorder.record(external_id, event)
+
+    async def _may_write(self, user: str | None) -> bool:
+        """Whether anything may be written about a user now."""
+        return self._config.memory_mode == "write" and user is not None and await self._registry.is_enabled(user)
 
     async def usage(self, user: str, collection: str = DEFAULT_COLLECTION) -> CollectionUsage:
         """How much a user's collection holds, to be watched while it grows. Reads all of it.
@@ -162,21 +176,28 @@ class Lifecycle:
             NotRecordedError: The model or a service failed; a second call does the rest.
             ReminiscenceError: The memory failed; likewise.
         """
+        if not await self._may_write(user):
+            return ConversationEnd(conversation_id=conversation_id, is_new=False)
         external_id = self._scope(user, collection)
+        # The facts of its last invocations are to be there.
+        for event in await self._journal.unrecorded(external_id):
+            if event.conversation_id == conversation_id:
+                await self.record(external_id, event)
         conversation = await self._conversation(user, collection, conversation_id)
         if conversation is None or not conversation.invocations:
             return ConversationEnd(conversation_id=conversation_id, is_new=False)
         facts = await self._facts_of(external_id, conversation_id)
-        closing, lasting, is_new = await self._close(external_id, conversation, facts)
+        closing, lasting = await self._close(external_id, conversation, facts)
         promoted = await promote(self._memory, external_id, [fact for fact in facts if str(fact.id) in lasting])
         episode_id: str | None = None
-        if closing.theme.strip() and self._config.enable_episode_recording:
+        theme = " ".join(without_sensitive([closing.theme.strip()], self._config.allow_sensitive))
+        if theme and self._config.enable_episode_recording:
             stored = await self._services.episode_storage.store_episode(
                 StoreEpisodeRequest(
                     user=user,
                     collection=collection,
-                    goal=closing.theme,
-                    outcome=closing.outcome,
+                    goal=theme,
+                    outcome=" ".join(without_sensitive([closing.outcome], self._config.allow_sensitive)),
                     lessons=without_sensitive(closing.lessons, self._config.allow_sensitive),
                     success=closing.success,
                     source=conversation_id,
@@ -186,6 +207,15 @@ class Lifecycle:
             if stored.error is not None and stored.error.reason == "memory_failed":
                 raise NotRecordedError(f"the episode of a conversation is not recorded: {stored.error.reason}")
             episode_id = stored.episode_id
+        is_new = not await self._is_closed(external_id, conversation)
+        if is_new:
+            await self._memory.ledger.append(
+                external_id,
+                CLOSED,
+                {"ending": _ending(conversation)},
+                conversation_id=conversation_id,
+                idempotency_key=f"react/closed/{_ending(conversation)}",
+            )
         return ConversationEnd(
             conversation_id=conversation_id, is_new=is_new, promoted_facts=promoted, episode_id=episode_id
         )
@@ -196,13 +226,18 @@ class Lifecycle:
         Raises:
             StoreError: The store is unavailable; what was done is kept.
         """
+        if not await self._may_write(user):
+            return MaintenanceReport(user=user, collection=collection)
         external_id = self._scope(user, collection)
         recorded = failed = 0
         for event in await self._journal.unrecorded(external_id):
             try:
                 await self.record(external_id, event)
                 recorded += 1
-            except NotRecordedError:
+            except StoreError:
+                raise
+            except Exception as error:  # noqa: BLE001 - one invocation that cannot be recorded holds up no other
+                _logger.warning("an invocation cannot be recorded: %s", type(error).__name__)
                 failed += 1
         await self._journal.check(external_id)
         ended = [one for one in await self._end_idle(user, collection, external_id) if one.is_new]
@@ -228,7 +263,7 @@ class Lifecycle:
         for user, collection in await self._registry.all():
             try:
                 reports.append(await self.maintain(user, collection))
-            except ReminiscenceError as error:
+            except Exception as error:  # noqa: BLE001 - one user's trouble is not another's
                 _logger.warning("maintenance failed and is repeated later: %s", type(error).__name__)
         return reports
 
@@ -280,7 +315,6 @@ class Lifecycle:
                 continue
         if await self._registry.knows(user):
             receipts.append(await self._memory.admin.erase(REGISTRY, conversation_id=user_conversation(user)))
-        self._registry.forget(user)
         return receipts
 
     async def _settled(self, external_id: str) -> None:
@@ -306,14 +340,14 @@ class Lifecycle:
 
     async def _close(
         self, external_id: str, conversation: ConversationMemory, facts: Sequence[ActiveMemory]
-    ) -> tuple[Closing, frozenset[str], bool]:
-        """What the conversation teaches, the ids of the facts that will matter, and whether this is known only now.
+    ) -> tuple[Closing, frozenset[str]]:
+        """What the conversation teaches, and the ids of the facts that will matter.
 
         A model is asked once, and its answer recorded before it is used.
         """
         ending = _ending(conversation)
         if (before := await self._ended(external_id, conversation.conversation_id, ending)) is not None:
-            return *before, False
+            return before
         try:
             closing = await self._learning.close(conversation, [as_fact(fact) for fact in facts])
         except LearningFailedError as error:
@@ -331,8 +365,8 @@ class Lifecycle:
         except IdempotencyConflictError:
             if (before := await self._ended(external_id, conversation.conversation_id, ending)) is None:
                 raise
-            return *before, False
-        return closing, frozenset(lasting), True
+            return before
+        return closing, frozenset(lasting)
 
     async def _ended(
         self, external_id: str, conversation_id: str, ending: str
@@ -346,9 +380,15 @@ class Lifecycle:
                 return Closing.model_validate(event.payload), frozenset(event.payload["lasting"])
         return None
 
+    async def _is_closed(self, external_id: str, conversation: ConversationMemory) -> bool:
+        events = await self._memory.ledger.read_conversation(
+            external_id, conversation.conversation_id, kinds=[CLOSED], limit=_LOOK_BACK
+        )
+        return any(event.payload.get("ending") == _ending(conversation) for event in events)
+
     async def _end_idle(self, user: str, collection: str, external_id: str) -> list[ConversationEnd]:
         limit = self._clock() - timedelta(seconds=self._config.conversation_timeout)
-        ended = {event.conversation_id: event.position async for event in all_latest(self._memory, external_id, ENDED)}
+        ended = {event.conversation_id: event.position async for event in all_latest(self._memory, external_id, CLOSED)}
         ends: list[ConversationEnd] = []
         for event in await latest_invocations(self._memory, external_id):
             conversation_id = event.conversation_id
@@ -358,8 +398,10 @@ class Lifecycle:
                 continue
             try:
                 ends.append(await self.end_conversation(user, conversation_id, collection))
-            except NotRecordedError as error:
-                _logger.warning("a conversation is ended at the next maintenance: %s", error)
+            except StoreError:
+                raise
+            except Exception as error:  # noqa: BLE001 - one conversation holds up no other
+                _logger.warning("a conversation is ended at the next maintenance: %s", type(error).__name__)
         return ends
 
     async def _retain(

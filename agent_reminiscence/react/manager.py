@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import AgentRunError, FallbackExceptionGroup, UsageLimitExceeded
+from pydantic_ai.exceptions import UsageLimitExceeded
 from pydantic_ai.messages import (
     AgentStreamEvent,
     FunctionToolResultEvent,
@@ -33,6 +33,7 @@ from pydantic_ai.usage import RunUsage, UsageLimits
 
 from agent_reminiscence.react.config import AgentConfig
 from agent_reminiscence.react.models import AgentFailure, AgentRequest, AgentResponse, AgentStep, AgentUsage
+from agent_reminiscence.react.plain import plain_text
 from agent_reminiscence.react.prompts import ReactPrompts
 from agent_reminiscence.react.steps import arguments_of, as_messages, calls_of, observation_of, thought_of
 from agent_reminiscence.react.toolbox import RunDeps, ToolFailures, toolset_of_groups
@@ -148,9 +149,11 @@ class ReactAgentManager:
         )
         failure: AgentFailure | None = None
         answer = ""
+        limit = asyncio.timeout(self._config.timeout_seconds)
         try:
-            async with asyncio.timeout(self._config.timeout_seconds):
-                async with self._agent.iter(
+            async with (
+                limit,
+                self._agent.iter(
                     message_history=self._messages(request, surroundings),
                     deps=deps,
                     instructions=surroundings.instructions or None,
@@ -158,24 +161,27 @@ class ReactAgentManager:
                     usage_limits=UsageLimits(request_limit=self._config.max_iterations),
                     toolsets=list(surroundings.toolsets),
                     capabilities=list(surroundings.capabilities),
-                ) as agent_run:
-                    await run.follow(agent_run)
-                    assert agent_run.result is not None
-                    answer = agent_run.result.output
+                ) as agent_run,
+            ):
+                await run.follow(agent_run)
+                assert agent_run.result is not None
+                answer = plain_text(agent_run.result.output)
         except UsageLimitExceeded:
             failure = AgentFailure(
                 reason="iteration_limit",
                 message=f"no answer within {self._config.max_iterations} iterations; raise max_iterations, or ask again"
                 " with the steps as history",
             )
-        except TimeoutError:
-            failure = AgentFailure(
-                reason="timeout", message=f"no answer within {self._config.timeout_seconds} s (timeout_seconds)"
-            )
-        except (AgentRunError, FallbackExceptionGroup) as error:
-            # Without its text, which may quote the prompt.
-            _logger.warning("the model of a ReAct agent failed: %s", type(error).__name__)
-            failure = AgentFailure(reason="model_failed", message=f"the model failed: {type(error).__name__}")
+        except Exception as error:  # noqa: BLE001 - a provider's client, or a server of tools, may raise anything
+            if limit.expired():
+                failure = AgentFailure(
+                    reason="timeout", message=f"no answer within {self._config.timeout_seconds} s (timeout_seconds)"
+                )
+            else:
+                # Without its text, which may quote the prompt.
+                name = type(error).__name__
+                _logger.warning("the model or the tools of a ReAct agent failed: %s", name)
+                failure = AgentFailure(reason="model_failed", message=f"the model or its tools failed: {name}")
         return Reasoned(
             answer=answer,
             steps=tuple(run.steps),

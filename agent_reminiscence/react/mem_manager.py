@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -31,6 +32,8 @@ from agent_reminiscence.react.window import WorkingMemoryWindow
 from agent_reminiscence.react.working_memory import WorkingMemory
 from agent_reminiscence.telemetry import Telemetry
 from agent_reminiscence.text.tokens import count_tokens
+
+_logger = logging.getLogger("agent_reminiscence.react")
 
 
 class ReactMemAgentManager(ReactAgentManager):
@@ -82,15 +85,15 @@ class ReactMemAgentManager(ReactAgentManager):
         """
         with self._telemetry.operation("react.recall"):
             facts, episodes, conversation = await asyncio.gather(
-                self._retrieve_facts(request),
-                self._retrieve_episodes(request, invocation_id),
-                self._read_conversation(request),
+                _as_value(self._retrieve_facts(request), RetrieveFactsResponse),
+                _as_value(self._retrieve_episodes(request, invocation_id), RetrieveEpisodesResponse),
+                _as_value(self._read_conversation(request), GetConversationMemoryResponse),
             )
-        failures = [one.error for one in (facts, episodes, conversation) if one is not None and one.error is not None]
+        failures = [one.error for one in (facts, episodes, conversation) if one.error is not None]
         return RecalledMemory(
             facts=facts.facts,
             episodes=episodes.episodes,
-            conversation=None if conversation is None else conversation.conversation,
+            conversation=conversation.conversation,
             failures=tuple(failures),
         )
 
@@ -153,9 +156,9 @@ class ReactMemAgentManager(ReactAgentManager):
                 )
             )
 
-    async def _read_conversation(self, request: AgentRequest) -> GetConversationMemoryResponse | None:
+    async def _read_conversation(self, request: AgentRequest) -> GetConversationMemoryResponse:
         if request.conversation_id is None or self._mem_config.conversation_window == 0:
-            return None
+            return GetConversationMemoryResponse()
         with self._telemetry.operation("react.get_conversation"):
             return await self._services.conversations.get_conversation(
                 GetConversationMemoryRequest(
@@ -165,6 +168,15 @@ class ReactMemAgentManager(ReactAgentManager):
                     limit=self._mem_config.conversation_window,
                 )
             )
+
+
+async def _as_value[T](response: Awaitable[T], failed: Callable[..., T]) -> T:
+    """A service's response. One that is not ours may raise anything; that is a failure, too."""
+    try:
+        return await response
+    except Exception as error:  # noqa: BLE001 - see above
+        _logger.warning("a service of a ReAct agent's memory failed: %s", type(error).__name__)
+        return failed(error=AgentFailure(reason="memory_failed", message=f"a service failed: {type(error).__name__}"))
 
 
 def timed_out(seconds: float) -> RecalledMemory:

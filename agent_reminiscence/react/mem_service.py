@@ -158,6 +158,8 @@ class ReactMemService:
         external_id = self._scope(request.user, request.collection)
         begun = await self._begin(request, external_id, invocation_id)
         if begun.answered is not None:
+            if not await self._asks_the_same(request, begun.answered):
+                return _conflict(invocation_id)
             self._record_later(external_id, begun.answered)
             return _repeated(invocation_id, begun.answered)
         warnings = tuple(f"recall: {one.message}" for one in begun.recalled.failures)
@@ -179,51 +181,51 @@ class ReactMemService:
         except ReminiscenceError as error:
             warning = f"not recorded: {failure_of(error).message}"
             return response.model_copy(update={"warnings": (*response.warnings, warning)})
-        first = as_finished(event)
-        if first is not None and first.answer != finished.answer and reasoned.failure is None:
-            # The same invocation was answered elsewhere meanwhile: whoever asks gets one answer.
-            return _repeated(invocation_id, event)
-        return response
+        if event.payload.get("attempt") == finished.attempt:
+            return response
+        # The same invocation was answered elsewhere meanwhile: whoever asks gets one answer.
+        return (
+            _repeated(invocation_id, event) if await self._asks_the_same(request, event) else _conflict(invocation_id)
+        )
+
+    async def _asks_the_same(self, request: AgentRequest, event: Event) -> bool:
+        """Whether a recorded invocation has the question of this request, as it is stored."""
+        asked = await self._memory.ledger.redacted({"question": request.question, "state": request.state})
+        return all(asked[name] == event.payload.get(name) for name in ("question", "state"))
 
     async def _begin(self, request: AgentRequest, external_id: str, invocation_id: str) -> _Begun:
-        """Read all at once: what is remembered, whether the user's memory is on, and an earlier answer."""
-
-        async def recall() -> RecalledMemory:
-            try:
-                async with asyncio.timeout(self._config.memory_timeout_seconds):
-                    may_write = self._config.memory_mode == "write"
-                    return await self._manager.recall(request, invocation_id if may_write else None)
-            except TimeoutError:
-                return timed_out(self._config.memory_timeout_seconds)
-
-        async def is_enabled() -> bool | None:
-            try:
-                async with asyncio.timeout(self._config.memory_timeout_seconds):
-                    return await self._registry.is_enabled(request.user)
-            except (ReminiscenceError, TimeoutError) as error:
-                _logger.warning("whether a memory is on is not known: %s", type(error).__name__)
-                return None
-
-        async def answered() -> Event | None:
-            if request.invocation_id is None:
-                return None
-            conversation = invocation_conversation(request.conversation_id, invocation_id)
-            try:
-                async with asyncio.timeout(self._config.memory_timeout_seconds):
-                    return await self._journal.find(external_id, conversation, invocation_id)
-            except (ReminiscenceError, TimeoutError):
-                return None
-
-        recalled, enabled, before = await asyncio.gather(recall(), is_enabled(), answered())
-        if enabled is None:
+        """Ask whether the user's memory is on; then read what is remembered and an earlier answer, at once."""
+        nothing = RecalledMemory()
+        try:
+            async with asyncio.timeout(self._config.memory_timeout_seconds):
+                if not await self._registry.is_enabled(request.user):
+                    return _Begun(nothing, is_on=False, answered=None)
+                may_write = self._config.memory_mode == "write"
+                recalled, answered = await asyncio.gather(
+                    self._manager.recall(request, invocation_id if may_write else None),
+                    self._find_answer(request, external_id, invocation_id),
+                )
+        except ReminiscenceError as error:
             # It may have been switched off: nothing is shown, and nothing written.
-            return _Begun(RecalledMemory(failures=(*recalled.failures, _UNKNOWN)), is_on=False, answered=None)
-        return _Begun(recalled, is_on=enabled, answered=before if enabled else None)
+            _logger.warning("whether a memory is on is not known: %s", type(error).__name__)
+            return _Begun(nothing.model_copy(update={"failures": (_UNKNOWN,)}), is_on=False, answered=None)
+        except TimeoutError:
+            return _Begun(timed_out(self._config.memory_timeout_seconds), is_on=False, answered=None)
+        return _Begun(recalled, is_on=True, answered=answered)
+
+    async def _find_answer(self, request: AgentRequest, external_id: str, invocation_id: str) -> Event | None:
+        """An earlier answer to this very invocation; a client that gave no id cannot repeat it."""
+        if request.invocation_id is None:
+            return None
+        conversation = invocation_conversation(request.conversation_id, invocation_id)
+        return await self._journal.find(external_id, conversation, invocation_id)
 
     async def _note(self, external_id: str, finished: Finished) -> Event:
         """Record that the invocation is over, then in a task of its own all that follows from it."""
         await self._registry.open(finished.user, finished.collection)
         event = await self._journal.finish(external_id, finished)
+        # The next question may come at once, and is to be shown this one.
+        await self.lifecycle.speak(event)
         self._record_later(external_id, event)
         return event
 
@@ -268,12 +270,14 @@ def _is_worth_recording(reasoned: Reasoned) -> bool:
 def _finished(request: AgentRequest, invocation_id: str, reasoned: Reasoned) -> Finished:
     return Finished(
         invocation_id=invocation_id,
+        attempt=str(uuid4()),
         user=request.user,
         collection=request.collection,
         conversation_id=request.conversation_id,
         question=request.question,
         state=request.state,
         steps=(*request.history, *reasoned.steps),
+        new_steps=len(reasoned.steps),
         answer=reasoned.answer,
         failure=reasoned.failure,
         recalled=reasoned.recalled,
@@ -284,4 +288,11 @@ def _repeated(invocation_id: str, event: Event) -> AgentResponse:
     """The recorded answer of an invocation; it cost nothing this time."""
     before = as_finished(event)
     assert before is not None
-    return final_response(invocation_id, Reasoned(answer=before.answer, steps=before.steps, usage=AgentUsage()))
+    taken = before.steps[-before.new_steps :] if before.new_steps else ()
+    return final_response(invocation_id, Reasoned(answer=before.answer, steps=taken, usage=AgentUsage()))
+
+
+def _conflict(invocation_id: str) -> AgentResponse:
+    message = f"invocation_id {invocation_id!r} was used for another question; a new question needs a new id"
+    failure = AgentFailure(reason="conflict", message=message)
+    return final_response(invocation_id, Reasoned(answer="", steps=(), usage=AgentUsage(), failure=failure))

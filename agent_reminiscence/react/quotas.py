@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.exceptions import QuotaExceededError
 
@@ -9,8 +13,8 @@ from agent_reminiscence.exceptions import QuotaExceededError
 class Quota:
     """A limit on the active memories whose keys begin alike.
 
-    Counts are kept in this process and read anew at the limit. Several processes may together exceed it by what they
-    store at the same moment; maintenance archives the oldest of what is too many.
+    It holds among the stores of one process. Several processes may together exceed it by what they store at the same
+    moment; maintenance archives the oldest.
     """
 
     def __init__(self, memory: AgentMem, prefix: str, name: str, limit: int | None) -> None:
@@ -18,26 +22,23 @@ class Quota:
         self._prefix = prefix
         self._name = name
         self._limit = limit
-        self._counts: dict[str, int] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
 
-    async def check(self, external_id: str, key: str) -> None:
-        """Make room in the count for a memory with this key.
+    @asynccontextmanager
+    async def room(self, external_id: str, key: str) -> AsyncGenerator[None]:
+        """Store a memory with this key inside: where there is a limit, one at a time.
 
         Raises:
             QuotaExceededError: There are as many as allowed, and this is a new one.
         """
         if self._limit is None:
+            yield
             return
-        if self._counts.get(external_id, self._limit) >= self._limit:
-            self._counts[external_id] = await self._count(external_id, self._limit)
-        if self._counts[external_id] >= self._limit and not await self._memory.get_active_memories(
-            external_id, keys=[key]
-        ):
-            raise QuotaExceededError(
-                external_id, self._name, self._limit, self._limit + 1, "delete some, or raise the limit"
-            )
-        self._counts[external_id] += 1
-
-    async def _count(self, external_id: str, most: int) -> int:
-        found = await self._memory.get_active_memories(external_id, key_prefix=self._prefix, limit=most)
-        return len(found)
+        async with self._locks.setdefault(external_id, asyncio.Lock()):
+            found = await self._memory.get_active_memories(external_id, key_prefix=self._prefix, limit=self._limit)
+            is_full = len(found) >= self._limit
+            if is_full and not await self._memory.get_active_memories(external_id, keys=[key]):
+                raise QuotaExceededError(
+                    external_id, self._name, self._limit, self._limit + 1, "delete some, or raise the limit"
+                )
+            yield

@@ -71,8 +71,7 @@ class Recorder:
         finished = as_finished(event)
         if finished is None or not await self._is_there(external_id, event):
             return
-        if finished.failure is None:
-            await self._speak(finished, event.occurred_at)
+        await self.speak(event)
         learned = await self._learn(external_id, event, finished)
         if not await self._is_there(external_id, event):
             # Purged while a model was asked: nothing of it may be written again.
@@ -85,9 +84,14 @@ class Recorder:
             await self._promote(external_id, learned)
         await self._journal.record(external_id, event)
 
-    async def _speak(self, finished: Finished, at: datetime) -> None:
-        """Add the invocation to its conversation."""
-        if finished.conversation_id is None:
+    async def speak(self, event: Event) -> None:
+        """Add an invocation that was answered to its conversation.
+
+        Raises:
+            NotRecordedError: The service failed.
+        """
+        finished = as_finished(event)
+        if finished is None or finished.failure is not None or finished.conversation_id is None:
             return
         did, result = summary_of(finished)
         done = await self._services.conversations.update_conversation(
@@ -99,7 +103,7 @@ class Recorder:
                     query=finished.question,
                     summary=did,
                     result=result,
-                    timestamp=at,
+                    timestamp=event.occurred_at,
                     invocation_id=finished.invocation_id,
                 ),
             )
@@ -127,6 +131,7 @@ class Recorder:
             update={
                 "facts": without_sensitive(learned.facts, allowed),
                 "lessons": without_sensitive(learned.lessons, allowed),
+                "outcome": " ".join(without_sensitive([learned.outcome], allowed)),
             }
         )
         if not await self._is_there(external_id, event):

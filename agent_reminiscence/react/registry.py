@@ -23,11 +23,11 @@ class Registry:
 
     def __init__(self, memory: AgentMem) -> None:
         self._memory = memory
-        self._known: set[tuple[str, str]] = set()
 
     async def open(self, user: str, collection: str) -> None:
-        """Note that a user has this collection. Written once; a further call costs nothing."""
-        if (user, collection) in self._known:
+        """Note that a user has this collection, before anything is written to it. A further call only reads."""
+        # Not remembered here: another process may have purged the user since.
+        if collection in await self.collections(user):
             return
         pair = sha256(f"{len(user)}:{user}{collection}".encode()).hexdigest()
         await self._memory.ledger.append(
@@ -37,7 +37,6 @@ class Registry:
             conversation_id=user_conversation(user),
             idempotency_key=f"react/opened/{pair}",
         )
-        self._known.add((user, collection))
 
     async def collections(self, user: str) -> list[str]:
         """The collections of a user, in the order in which they were first used."""
@@ -69,10 +68,6 @@ class Registry:
     async def knows(self, user: str) -> bool:
         """Whether anything is noted about a user."""
         return bool(await self._memory.ledger.read_conversation(REGISTRY, user_conversation(user), limit=1))
-
-    def forget(self, user: str) -> None:
-        """Forget what this process knows of a user, after a purge."""
-        self._known = {pair for pair in self._known if pair[0] != user}
 
     async def _of(self, user: str, kind: str) -> list[Event]:
         events: list[Event] = []

@@ -10,6 +10,7 @@ from pydantic_ai.messages import TextContent
 
 from agent_reminiscence.react.models import ConversationMemory, Episode, Fact, InvocationSummary, RecalledMemory
 from agent_reminiscence.react.prompts import ReactPrompts
+from agent_reminiscence.react.shortened import shortened
 from agent_reminiscence.text.tokens import TokenCounter, count_tokens
 
 FACTS: Final = register_tag("long_term_facts")
@@ -21,6 +22,8 @@ ORIGIN: Final = "agent_reminiscence"
 # Of the budget, for each part, if the others need theirs.
 _FACTS_SHARE: Final = 0.35
 _EPISODES_SHARE: Final = 0.35
+# Of a question or an answer, as it is shown in a conversation.
+_MAX_SAID: Final = 400
 
 
 def render_memory(
@@ -57,10 +60,8 @@ def one_line(text: str) -> str:
 def summary_line(number: int | None, one: InvocationSummary) -> str:
     """`3. 2026-11-26 User asked: …; agent did: …; result was: …`."""
     head = "" if number is None else f"{number}. "
-    return (
-        f"{head}{one.timestamp:%Y-%m-%d} User asked: {one_line(one.query)}; agent did: {one_line(one.summary)};"
-        f" result was: {one_line(one.result)}"
-    )
+    asked, did, result = (shortened(one_line(text), _MAX_SAID) for text in (one.query, one.summary, one.result))
+    return f"{head}{one.timestamp:%Y-%m-%d} User asked: {asked}; agent did: {did}; result was: {result}"
 
 
 def _part(tag: RegisteredTag, heading: str, lines: Sequence[str]) -> TextContent:
@@ -81,26 +82,28 @@ def _episode(one: Episode) -> str:
         lines.append(f"  It {ended}.")
     lines.extend(f"  Lesson: {one_line(lesson)}" for lesson in one.lessons)
     if one.steps:
-        lines.append("  Steps: " + " → ".join(step.action or "thought" for step in one.steps))
+        lines.append("  Steps: " + " → ".join(one_line(step.action) or "thought" for step in one.steps))
     return "\n".join(lines)
 
 
 def _conversation(conversation: ConversationMemory | None, room: int, count: TokenCounter) -> list[str]:
-    """The first invocation and the newest that fit, in order, with a line for those between."""
+    """The newest invocation, the first, and the others from the end as far as they fit; a line stands for a gap."""
     if conversation is None or not conversation.invocations:
         return []
     lines = [summary_line(None, one) for one in conversation.invocations]
     costs = [count(line) + 1 for line in lines]
-    kept = {0} if costs[0] <= room else set()
-    left = room - (costs[0] if kept else 0)
-    for number in range(len(lines) - 1, 0, -1):
-        if costs[number] > left:
-            break
-        left -= costs[number]
-        kept.add(number)
+    # The newest is always there, then the first, then the others from the end.
+    kept = {len(lines) - 1}
+    left = room - costs[-1]
+    for number in dict.fromkeys([0, *range(len(lines) - 2, -1, -1)]):
+        if number in kept or (number and number + 1 not in kept):
+            continue
+        if costs[number] <= left:
+            left -= costs[number]
+            kept.add(number)
     shown: list[str] = []
     for number in sorted(kept):
-        if shown and (number - 1 not in kept or number == conversation.gap_after):
+        if number == conversation.gap_after or (number and number - 1 not in kept):
             shown.append("(some invocations in between are not shown)")
         shown.append(lines[number])
     return shown

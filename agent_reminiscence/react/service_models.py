@@ -135,7 +135,9 @@ class GetConversationMemoryRequest(_Request):
     """Read a conversation."""
 
     conversation_id: str
-    limit: int = Field(default=100, ge=1, le=500, description="At most so many: the first three and the newest.")
+    limit: int = Field(
+        default=100, ge=1, le=500, description="At most so many: the newest, and the first if there are more."
+    )
 
 
 class GetConversationMemoryResponse(_Response):

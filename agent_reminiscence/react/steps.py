@@ -18,6 +18,7 @@ from pydantic_ai.messages import (
 )
 
 from agent_reminiscence.react.models import AgentStep
+from agent_reminiscence.react.plain import plain_text, plain_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,22 +89,23 @@ def thought_of(response: ModelResponse) -> str:
     """What a response says beside its calls; what the model said to itself if that is nothing."""
     said = "\n\n".join(part.content for part in response.parts if isinstance(part, TextPart) and part.content.strip())
     if said:
-        return said
+        return plain_text(said)
     thinking = (part.content for part in response.parts if isinstance(part, ThinkingPart))
-    return "\n\n".join(text for text in thinking if text.strip())
+    return plain_text("\n\n".join(text for text in thinking if text.strip()))
 
 
 def arguments_of(call: ToolCallPart) -> dict[str, object]:
-    """The arguments of a call; as one text if they are no JSON object."""
+    """The arguments of a call; as one text if they are not a JSON object."""
     try:
-        return call.args_as_dict()
+        arguments: dict[str, object] = plain_value(call.args_as_dict())
     except (ValueError, AssertionError):
-        return {"arguments": str(call.args)}
+        return {"arguments": plain_text(str(call.args))}
+    return arguments
 
 
 def observation_of(result: ToolReturnPart) -> str:
     """What a tool returned, as the model reads it."""
-    return result.model_response_str()
+    return plain_text(result.model_response_str())
 
 
 def call_text(step: AgentStep) -> str:

@@ -15,15 +15,14 @@ class StepSummaries:
 
     def __init__(self, model: LearningByModel) -> None:
         self._model = model
-        self._summarised = 0
 
     async def summarise(self, working: WorkingMemory) -> None:
         """Add to the summary what has been left out since."""
-        new = [(number, step) for number, steps in working.left_out() if number > self._summarised for step in steps]
+        new = [(number, step) for number, steps in working.left_out() if number > working.summarised for step in steps]
         if not new:
             return
-        self._summarised = new[-1][0]
         try:
             working.summary = await self._model.summarise(working.summary, new)
+            working.summarised = new[-1][0]
         except LearningFailedError as error:
             _logger.warning("earlier steps are listed instead of summarised: %s", error)

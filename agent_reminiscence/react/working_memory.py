@@ -15,6 +15,7 @@ from typing import Final
 from agent_reminiscence.react.models import AgentStep, ItemType, WorkingMemoryItem
 from agent_reminiscence.react.steps import call_text
 from agent_reminiscence.text.folding import WORD, fold_text
+from agent_reminiscence.text.sentences import split_sentences
 from agent_reminiscence.text.tokens import TokenCounter, count_tokens
 
 # After a compression, this share of the threshold is in use: the window then changes rarely, and a provider's prompt
@@ -65,12 +66,14 @@ class WorkingMemory:
         goal: What the invocation is about; the first entry.
         started: When it began.
         count: Counts the tokens of a text.
+        summary: Of the first `summarised` turns.
     """
 
     goal: str
     started: datetime
     count: TokenCounter = count_tokens
     summary: str = ""
+    summarised: int = 0
     _turns: list[_Turn] = field(default_factory=list)
     _times: list[datetime] = field(default_factory=list)
     _first_turn: int = 1
@@ -203,19 +206,30 @@ class WorkingMemory:
         called = Counter(step.action for _, steps in left_out for step in steps if step.action)
         tools = ", ".join(f"{name} {number}×" for name, number in called.most_common(10))
         head = f"Turns 1 to {len(left_out)} are not shown: {tools or 'no calls'}."
-        room = int(threshold * _DIGEST_SHARE) - self.count(head) - (self.count(self.summary) if self.summary else 0)
+        room = int(threshold * _DIGEST_SHARE) - self.count(head)
+        summary = self._fitting(self.summary, room)
+        room -= self.count(summary) if summary else 0
         lines: list[str] = []
-        if not self.summary:
-            for number, steps in reversed(left_out):
-                for step in reversed(steps):
-                    line = _line(number, step)
-                    room -= self.count(line) + 1
-                    if room < 0:
-                        break
-                    lines.insert(0, line)
+        # What a summary covers need not be listed.
+        for number, steps in reversed(left_out[self.summarised :]):
+            for step in reversed(steps):
+                line = _line(number, step)
+                room -= self.count(line) + 1
                 if room < 0:
                     break
-        return "\n".join([head, *([self.summary] if self.summary else []), *lines])
+                lines.insert(0, line)
+            if room < 0:
+                break
+        return "\n".join([head, *([summary] if summary else []), *lines])
+
+    def _fitting(self, text: str, room: int) -> str:
+        """The first sentences of a summary that fit."""
+        fitting = ""
+        for sentence in split_sentences(text):
+            if self.count(fitting + sentence) > room:
+                break
+            fitting += sentence
+        return fitting.strip()
 
     def _shown_tokens(self) -> int:
         shown = 0

@@ -78,14 +78,13 @@ async def test_the_second_attempt_succeeds_only_with_the_lesson_of_the_first(mem
     assert results == [False, remembers]
 
 
-async def test_lessons_that_helped_come_before_lessons_that_did_not(memory: AgentMem) -> None:
-    """Two episodes match alike; the one after which runs succeeded is shown first."""
+@pytest.mark.parametrize("reports", [True, False])
+async def test_a_lesson_that_helps_overtakes_one_that_does_not(memory: AgentMem, reports: bool) -> None:
+    """Two episodes match alike. The one that is shown first does not help; without reports it stays first."""
     scope = default_scope("ana", "default")
-    config = ReactMemConfig(
-        episode_min_steps=1, episode_retrieval_top_k=1, fact_retrieval_top_k=0, memory_tools=frozenset()
-    )
+    config = ReactMemConfig(episode_retrieval_top_k=1, fact_retrieval_top_k=0, memory_tools=frozenset())
     brain = Brain(lambda _: "done")
-    lessons = {"kick": "Kick the vault of the old mill.", "knock": "Knock at the vault of the old mill."}
+    lessons = {"kick": "Kick the vault of the old mill.", "push": "Push the vault of the old mill."}
     async with ReactMemService(brain.model, memory, config=config) as agent:
         episodes = MemoryEpisodes(memory)
         for name, lesson in lessons.items():
@@ -98,7 +97,8 @@ async def test_lessons_that_helped_come_before_lessons_that_did_not(memory: Agen
                 AgentRequest(question=_TASK, user="ana", enable_memory=True, invocation_id=f"i-{number}")
             )
             await agent.drain()
-            shown.append("kick" if "Kick" in brain.asked[-1].prompt else "knock")
-            await memory.admin.report_outcome(scope, f"i-{number}", success=shown[-1] == "knock")
+            shown.append("kick" if "Kick" in brain.asked[-1].prompt else "push")
+            if reports:
+                await memory.admin.report_outcome(scope, f"i-{number}", success=shown[-1] != shown[0])
 
-    assert set(shown[-3:]) == {"knock"}
+    assert (shown[-1] != shown[0]) == reports

@@ -356,8 +356,10 @@ async def test_a_conversation_is_read_listed_and_deleted_through_its_service(mem
 
     assert await read(500) == (list(range(30)), None)
     assert await read(30) == (list(range(30)), None)
-    assert await read(8) == ([0, 1, 2, 25, 26, 27, 28, 29], 3)
-    assert await read(1) == ([0], 1)
+    assert await read(20) == ([0, 1, 2, *range(13, 30)], 3)
+    assert await read(8) == ([0, 1, 24, 25, 26, 27, 28, 29], 2)
+    assert await read(3) == ([27, 28, 29], 0)
+    assert await read(1) == ([29], 0)
     assert await read(5, user="ben") == ([], None)
     listed = await conversations.list_conversations(ListConversationsRequest(user="ana"))
     assert [(one.conversation_id, one.last_query) for one in listed.conversations] == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -14,6 +15,7 @@ from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
 from agent_reminiscence.exceptions import InvalidInputError, ReminiscenceError
+from agent_reminiscence.integrations.openai_agents.arguments import check_memory, check_token_budget
 from agent_reminiscence.integrations.openai_agents.messages import role_of, text_of
 
 if TYPE_CHECKING:
@@ -30,6 +32,12 @@ _MAX_QUERY_CHARACTERS: Final = 20_000
 # What an application may put behind the newest user message before the first model call.
 _INSTRUCTIONS: Final = ("system", "developer")
 _MAX_QUESTIONS_KEPT: Final = 256
+# How many of the best passages may be shown. A search asks for one more for each message in the input, because these
+# may be among what it finds; 200 is the most that it returns.
+_MAX_PASSAGES: Final = 100
+_MAX_HITS: Final = 200
+# A shorter text says little without its title or the turns around it, and may occur in a message by chance.
+_UNMISTAKABLE_CHARACTERS: Final = 20
 
 
 def recall_filter(
@@ -45,7 +53,7 @@ def recall_filter(
 
     It searches once for each user message, not again in the round trips of tools. What it finds stands fenced, as data,
     in a user message of its own before that one; the SDK does not store it in a session. Passages that the model is
-    shown anyway, because they stand in its input, are left out.
+    shown anyway, because they stand in its input, are left out, and take nothing of the budget.
 
     Args:
         external_id: Whose memory, or a function that says so for each call, from `data.context`.
@@ -56,21 +64,24 @@ def recall_filter(
 
     Raises:
         ConfigurationError: openai-agents is not installed.
-        InvalidInputError: `on_error` is unknown.
+        InvalidInputError: `memory` is not an `agent_reminiscence.AgentMem`, `token_budget` is not a whole number from
+            1, or `on_error` is unknown.
     """
     require("openai-agents", "recall_filter")
     from agents.run_config import ModelInputData
 
+    check_memory(memory, "recall_filter")
+    check_token_budget(token_budget)
     if on_error not in ("ignore", "raise"):
         raise InvalidInputError(f"on_error must be 'ignore' or 'raise', not {on_error!r}")
     found: OrderedDict[tuple[str, str], RetrievalResult | None] = OrderedDict()
 
-    async def search(tenant: ExternalId, question: str) -> RetrievalResult | None:
+    async def search(tenant: ExternalId, question: str, messages: int) -> RetrievalResult | None:
         try:
             return await memory.retrieve_memories(
                 tenant,
                 question[:_MAX_QUERY_CHARACTERS],
-                token_budget=token_budget,
+                limit=min(_MAX_PASSAGES + messages, _MAX_HITS),
                 min_match=min_match,
                 where=where,
             )
@@ -90,10 +101,10 @@ def recall_filter(
         key = (str(tenant), question)
         is_first = all(role_of(item) in _INSTRUCTIONS for item in items[index + 1 :])
         if is_first or key not in found:
-            found[key] = await search(tenant, question)
+            found[key] = await search(tenant, question, sum(role_of(item) is not None for item in items))
             while len(found) > _MAX_QUESTIONS_KEPT:
                 found.popitem(last=False)
-        prompt = _prompt(found[key], items[: index + 1])
+        prompt = _prompt(found[key], items[: index + 1], token_budget)
         if not prompt:
             return data.model_data
         recalled: TResponseInputItem = {"role": "user", "content": prompt}
@@ -121,9 +132,14 @@ def memory_tools(
 
     Raises:
         ConfigurationError: openai-agents is not installed.
+        InvalidInputError: `memory` is not an `agent_reminiscence.AgentMem`, or `token_budget` is not a whole number
+            from 1.
     """
     require("openai-agents", "memory_tools")
     from agents import FunctionTool
+
+    check_memory(memory, "memory_tools")
+    check_token_budget(token_budget)
 
     async def search(tenant: ExternalId, query: str) -> str:
         found = await memory.retrieve_memories(tenant, query, token_budget=token_budget)
@@ -168,14 +184,32 @@ def memory_tools(
     ]
 
 
-def _prompt(result: RetrievalResult | None, items: Sequence[Any]) -> str:
-    """What is shown of a result: nothing that stands in `items` as it is."""
+def _prompt(result: RetrievalResult | None, items: Sequence[Any], token_budget: int) -> str:
+    """What is shown of a result: the best hits that fit, without those that the model sees in `items` anyway."""
     if result is None:
         return ""
-    shown = "\n".join(text_of(item) for item in items if role_of(item) is not None)
-    hits = tuple(hit for hit in result.hits if _said(hit) not in shown)
-    return result.model_copy(update={"hits": hits}).as_prompt()
+    # No text has blank lines by now, so no passage matches across two messages.
+    visible = "\n\n".join(_compact(text_of(item)) for item in items if role_of(item) is not None)
+    hits = [hit for hit in result.hits if not _is_visible(hit, f"\n{visible}\n")]
+    return result.model_copy(update={"hits": tuple(hits[:_MAX_PASSAGES])}).as_prompt(token_budget)
 
 
-def _said(hit: SearchHit) -> str:
-    return hit.content.removeprefix(f"{hit.speaker}: ").strip()
+def _is_visible(hit: SearchHit, visible: str) -> bool:
+    """Whether the messages already say what a hit says.
+
+    The same words may mean something else under the title of a note, so a note must match whole lines. A long turn is
+    cut into passages, which may begin and end at any word.
+    """
+    said = _compact(hit.content.removeprefix(f"{hit.speaker}: "))
+    is_short = len(said) < _UNMISTAKABLE_CHARACTERS
+    if hit.speaker is None:
+        return not is_short and f"\n{said}\n" in visible
+    if is_short:
+        return f"\n{said}\n" in visible
+    return said in visible and re.search(rf"(?<!\w){re.escape(said)}(?!\w)", visible) is not None
+
+
+def _compact(text: str) -> str:
+    """A text without blank lines and without more than one space between words."""
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return "\n".join(line for line in lines if line)

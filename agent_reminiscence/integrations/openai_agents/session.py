@@ -13,6 +13,7 @@ from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.turn import Turn
 from agent_reminiscence.exceptions import InvalidInputError, ReminiscenceError
+from agent_reminiscence.integrations.openai_agents.arguments import check_memory
 from agent_reminiscence.integrations.openai_agents.exact_json import flatten
 from agent_reminiscence.integrations.openai_agents.messages import role_of, text_of
 from agent_reminiscence.integrations.openai_agents.session_log import SessionLog, items_of
@@ -37,7 +38,7 @@ class ReminiscenceSession:
     Items come back as they were added, key by key, except that secrets in them were redacted before they were stored.
 
     Args:
-        memory: An open memory.
+        memory: An open `agent_reminiscence.AgentMem`, not the blocking one of `agent_reminiscence.sync`.
         external_id: Whose session it is.
         session_id: Your own id of it, at most 236 characters; also the id of the conversation that its messages are
             remembered in. Sessions of two `external_id`s never meet, whatever their ids.
@@ -68,12 +69,15 @@ class ReminiscenceSession:
         require("openai-agents", type(self).__name__)
         from agents.memory.session_settings import SessionSettings, coerce_session_settings
 
+        check_memory(memory, type(self).__name__)
         self._conversation = memory.conversation(external_id, session_id, title=title)
         self._log = SessionLog(memory, external_id, session_id)
         self._remembers = remember
         self._recording = asyncio.Lock()
         # Positions of the events that this object added and whose turns are not recorded yet.
         self._unrecorded: set[int] = set()
+        # Appends that continue although their calls of `add_items` were cancelled.
+        self._left_behind: set[asyncio.Task[Event]] = set()
         self.session_id = session_id
         self.session_settings = (
             SessionSettings() if session_settings is None else coerce_session_settings(session_settings)
@@ -93,6 +97,7 @@ class ReminiscenceSession:
         number = resolve_session_limit(limit, self.session_settings)
         if number == 0:
             return []
+        await self._settled()
         _, items = await self._log.read(None if number is None or number < 0 else number)
         return [item.value for item in reversed(items)]
 
@@ -101,6 +106,9 @@ class ReminiscenceSession:
 
         If the turns cannot be recorded, the items are in the session nevertheless: that is logged, and the next call
         records these turns before its own; so does `remember()`.
+
+        Once the items are being written, cancelling the call no longer stops that: they are added nevertheless. The
+        next call of this object waits for it, and the next `add_items` records what they say.
 
         Raises:
             InvalidInputError: An item is not a JSON object, or together they take more than a mebibyte; nothing is
@@ -111,16 +119,49 @@ class ReminiscenceSession:
         parts = _checked(items)
         if not parts:
             return
+        await self._settled()
         try:
-            added = await self._log.add(parts)
+            added = await self._add(parts)
         except InvalidInputError as error:
             raise InvalidInputError(f"the items cannot be added to session {self.session_id!r}: {error}") from error
         if self._remembers:
             await self._record_added(added)
 
+    async def _add(self, parts: list[list[Any]]) -> Event:
+        """Add items, and note where they are even if the caller is cancelled before it learns of the COMMIT."""
+        task = asyncio.create_task(self._add_and_note(parts))
+        try:
+            # As `shield` does, this leaves the task running; but a failure after a cancellation is ours to report.
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            self._left_behind.add(task)
+            task.add_done_callback(self._note_end)
+            raise
+        return task.result()
+
+    async def _add_and_note(self, parts: list[list[Any]]) -> Event:
+        added = await self._log.add(parts)
+        if self._remembers:
+            # Whatever fails or is cancelled from here on, the next call records the turns.
+            self._unrecorded.add(added.position)
+        return added
+
+    def _note_end(self, task: asyncio.Task[Event]) -> None:
+        self._left_behind.discard(task)
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if error is not None:
+            _logger.warning(
+                "a call that adds items to a session was cancelled, and then adding them failed: %s",
+                type(error).__name__,
+                extra={"session_id": self.session_id},
+            )
+
+    async def _settled(self) -> None:
+        """Wait for what cancelled calls are still adding, so that calls take effect in their order."""
+        while self._left_behind:
+            await asyncio.wait(self._left_behind)
+
     async def _record_added(self, added: Event) -> None:
-        # Before anything can fail or be cancelled: what is not recorded now is left for the next call.
-        self._unrecorded.add(added.position)
         async with self._recording:
             try:
                 if self._unrecorded == {added.position}:
@@ -142,6 +183,7 @@ class ReminiscenceSession:
         Raises:
             StoreError: The store is unavailable.
         """
+        await self._settled()
         item: TResponseInputItem | None = await self._log.pop()
         return item
 
@@ -151,6 +193,7 @@ class ReminiscenceSession:
         Raises:
             StoreError: The store is unavailable.
         """
+        await self._settled()
         await self._log.clear()
 
     async def remember(self, after: int = 0) -> None:
@@ -166,6 +209,7 @@ class ReminiscenceSession:
             QuotaExceededError: A limit of `external_id` would be exceeded.
             StoreError: The store is unavailable.
         """
+        await self._settled()
         async with self._recording:
             await self._catch_up(after)
 

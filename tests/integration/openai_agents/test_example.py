@@ -35,6 +35,30 @@ def test_the_second_agent_knows_what_the_first_one_learned() -> None:
     assert outputs == ["Guide: Take the south pier, where there is a ramp.\nitems of tuesday: 4\n"] * 2
 
 
+def test_the_test_of_the_guide_passes_as_it_is_written(tmp_path: Path) -> None:
+    """Its files in an empty folder, with nothing of this checkout's configuration, and without Pydantic AI."""
+    page = (CHECKOUT / "docs" / "guide" / "openai-agents.md").read_text(encoding="utf-8")
+    files = dict(re.findall(r"In `(\w+\.py)`:\n\n(?:<!--[^\n]*-->\n)?```python\n(.*?)```", page, re.DOTALL))
+    assert files.keys() == {"conftest.py", "test_guide.py"}
+    for name, text in files.items():
+        assert "pydantic_ai" not in text
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+
+    finished = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(tmp_path)],
+        env=clean_environment() | {"PYTHONPATH": str(CHECKOUT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert "1 passed" in finished.stdout
+
+
 async def test_the_code_of_the_guide_does_what_it_says(
     config: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:

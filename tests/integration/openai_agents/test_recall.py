@@ -14,6 +14,7 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 
 from agent_reminiscence import AgentMem, Config, Filter, InvalidInputError, NotInitializedError
 from agent_reminiscence.integrations.openai_agents import ReminiscenceSession, memory_tools, recall_filter
+from agent_reminiscence.sync import AgentMem as BlockingAgentMem
 from agent_reminiscence.text.rendering import NOTE
 
 FACT = "The Tuesday ferry lands at the north pier."
@@ -135,6 +136,70 @@ async def test_what_the_model_sees_anyway_is_not_shown_twice(memory: AgentMem) -
     assert "Once more" not in blocks[2][0]
 
 
+async def test_what_the_model_sees_anyway_takes_no_room(memory: AgentMem) -> None:
+    """Thirty turns that are more like the question fill any budget; the one fact beside them is shown."""
+    await memory.create_active_memory("ana", "Ferries", f"{FACT} It is next to the lighthouse of Borkum.")
+    session = ReminiscenceSession(memory, "ana", "chat-7")
+    for number in range(30):
+        text = f"Question {number}: {QUESTION} Please tell me about Tuesday, and where the ferry lands. "
+        await session.add_items([{"role": "user", "content": text * 3}])
+    data = _data([*await session.get_items(), {"role": "user", "content": QUESTION}])
+    crowded = await memory.retrieve_memories("ana", QUESTION, token_budget=1_200)
+    assert "Borkum" not in crowded.as_prompt()
+
+    changed = await recall_filter(memory, "ana")(data)
+
+    (recalled,) = [str(item["content"]) for item in changed.input if is_recalled(item)]
+    assert FACT in recalled
+    assert "Question" not in recalled
+
+
+@pytest.mark.parametrize(
+    ("title", "content", "question"),
+    [
+        ("Max number of guests", "4", "For 2026-07-14: what is the max number of guests?"),
+        ("Max number of guests", "4", "What is the max number of guests?\n\n4\n\nor 5?"),
+        ("Allergy", "nut", "Which allergy is it, banana or peanuts?"),
+        ("Allergy", "nut", "Which allergy is it, the nut or the banana?"),
+        (
+            "Grave of Rex",
+            "at the north pier of Borkum",
+            "Is the grave of Rex at the north pier of Borkum or elsewhere?",
+        ),
+    ],
+)
+async def test_a_note_is_shown_though_its_words_occur_in_the_input(
+    memory: AgentMem, title: str, content: str, question: str
+) -> None:
+    """Under its title they say more."""
+    await memory.create_active_memory("ana", title, content)
+
+    changed = await recall_filter(memory, "ana")(_data([{"role": "user", "content": question}]))
+
+    assert len(changed.input) == 2
+    assert title in str(changed.input[0]["content"])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "My boat is red.",
+        "  - My boat is red.\n\n\n   It  is called\tLotta.  \r\nIt sails on Monday.",
+        [{"type": "input_text", "text": "My boat is red."}, {"type": "input_text", "text": "It is called Lotta."}],
+        "\n\n".join(f"Part {n}. My boat is red. " + "It is a lovely old boat with many ropes. " * 30 for n in range(5)),
+    ],
+)
+async def test_a_turn_in_the_window_is_not_shown_again(memory: AgentMem, content: Any) -> None:
+    """Short or long, cut into passages, in several parts, and however it is spaced; out of the window, it is shown."""
+    session = ReminiscenceSession(memory, "ana", "chat-7")
+    await session.add_items([{"role": "user", "content": content}])
+    question = {"role": "user", "content": "What colour is my boat?"}
+    seen, unseen = _data([*await session.get_items(), question]), _data([question])
+
+    assert await recall_filter(memory, "ana")(seen) is seen.model_data
+    assert "My boat is red." in str((await recall_filter(memory, "ana")(unseen)).input[0])
+
+
 async def test_tenants_of_one_filter_are_told_apart_by_the_context(memory: AgentMem, searches: list[str]) -> None:
     """The same question, each with its own memory."""
     await memory.create_active_memory("ana", "Ferries", FACT)
@@ -217,6 +282,41 @@ async def test_a_memory_that_fails_does_not_fail_the_run(
         await ask(agent, QUESTION, recall_filter(memory, "ana", on_error="raise"))
     with pytest.raises(InvalidInputError, match="on_error must be 'ignore' or 'raise', not 'log'"):
         recall_filter(memory, "ana", on_error=cast(Any, "log"))
+
+
+@pytest.mark.parametrize("make", [recall_filter, memory_tools])
+def test_what_cannot_work_is_refused_when_it_is_made(
+    memory: AgentMem, config: Callable[..., Config], make: Any
+) -> None:
+    """Not in the middle of a run."""
+    with pytest.raises(
+        InvalidInputError, match=rf"{make.__name__} needs .*, not agent_reminiscence\.sync\..*AgentMem: "
+    ):
+        make(BlockingAgentMem(config()), "ana")
+    with pytest.raises(InvalidInputError, match="async with AgentMem"):
+        make(None, "ana")
+    for budget in (0, True, 1.5, "1200"):
+        with pytest.raises(InvalidInputError, match=f"token_budget must be a whole number from 1, not {budget!r}"):
+            make(memory, "ana", token_budget=budget)
+
+
+@pytest.mark.parametrize(("is_nested", "recalled"), [(None, [1, 1]), (False, [1, 1]), (True, [1, 0])])
+async def test_a_nested_handoff_leaves_no_question_to_recall_for(
+    memory: AgentMem, is_nested: bool | None, recalled: list[int]
+) -> None:
+    """The SDK folds the user's message into one of the assistant, as the page says; otherwise both agents are told."""
+    await memory.create_active_memory("ana", "Ferries", FACT)
+    model = ScriptedModel(
+        [[function_call("transfer_to_guide", {}, call_id="call_1")], [assistant_message("At the north pier.")]]
+    )
+    desk = Agent(name="Desk", model=model, handoffs=[Agent(name="Guide", model=model)])
+    options = {} if is_nested is None else {"nest_handoff_history": is_nested}
+
+    await Runner.run(
+        desk, QUESTION, run_config=RunConfig(call_model_input_filter=recall_filter(memory, "ana"), **options)
+    )
+
+    assert [sum(map(is_recalled, call.input)) for call in model.calls] == recalled
 
 
 async def test_tools_search_and_store(memory: AgentMem) -> None:

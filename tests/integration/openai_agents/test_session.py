@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from agent_reminiscence import AgentMem, Config, InvalidInputError, NotInitializedError, StoreError
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.integrations.openai_agents import ReminiscenceSession, session_log
+from agent_reminiscence.sync import AgentMem as BlockingAgentMem
 
 MakeSession = Callable[..., ReminiscenceSession]
 
@@ -100,7 +101,7 @@ def test_it_is_a_session_of_the_sdk(make_session: MakeSession) -> None:
     assert (session.session_id, session.session_settings) == ("chat-7", SessionSettings())
 
 
-async def test_items_come_back_to_the_letter(make_session: MakeSession) -> None:
+async def test_items_come_back_exactly_as_they_were_added(make_session: MakeSession) -> None:
     """Reasoning, calls, keys that nobody knows and their order, other alphabets, and a NUL that a tool returned."""
     await make_session().add_items(_TURN)
 
@@ -230,6 +231,28 @@ async def test_a_session_can_be_kept_without_being_remembered(memory: AgentMem, 
     assert [turn.text for turn in turns] == ["Where does the Tuesday ferry land?", "At the north pier."]
 
 
+async def test_to_forget_what_was_said_the_session_is_erased(memory: AgentMem, make_session: MakeSession) -> None:
+    """An erasure of the memory alone leaves the items, from which `remember` records it again unless told otherwise."""
+    session = make_session()
+    await session.add_items([_QUESTION])
+    (note,) = await memory.get_active_memories("ana")
+    await memory.admin.erase("ana", memory_id=note.id)
+    erased = await memory.ledger.head("ana")
+    assert await session.get_items() == [_QUESTION]
+    await session.add_items([_ANSWER])
+    await session.remember(after=erased)
+    assert [turn.text for turn in await memory.conversation("ana", "chat-7").turns()] == ["At the north pier."]
+    await session.remember()
+    assert len(await memory.conversation("ana", "chat-7").turns()) == 2
+
+    receipt = await memory.admin.erase("ana", conversation_id="chat-7")
+
+    await session.remember()
+    assert await session.get_items() == []
+    assert await memory.conversation("ana", "chat-7").turns() == []
+    assert (await memory.admin.verify_erased(receipt, text="Tuesday ferry")).ok
+
+
 async def test_items_are_kept_where_turns_cannot_be(
     config: Callable[..., Config], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -268,15 +291,89 @@ async def test_what_a_cancellation_left_out_is_recorded_by_the_next_call(
         await asyncio.wait([task])
         added.append(item)
     await session.add_items([_ANSWER])
-    await session.remember()
 
     items = await session.get_items()
     assert items[-1] == _ANSWER
     assert [item for item in added if item in items] == items[:-1]
     turns = await memory.conversation("ana", "chat-7").turns()
-    assert sorted(turn.text for turn in turns) == sorted(
-        [*(str(item["content"]) for item in items[:-1]), "At the north pier."]
-    )
+    assert [turn.text for turn in turns] == [*(str(item["content"]) for item in items[:-1]), "At the north pier."]
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+async def test_a_call_that_is_cancelled_while_it_adds_is_recorded_by_the_next_one(
+    memory: AgentMem, make_session: MakeSession, monkeypatch: pytest.MonkeyPatch, is_committed: bool
+) -> None:
+    """Between the COMMIT and its answer, or before; the next call waits for it, so that their order is kept."""
+    session = make_session()
+    reached, go_on = asyncio.Event(), asyncio.Event()
+    append = memory.ledger.append
+
+    async def held(*args: Any, **options: Any) -> Event:
+        if reached.is_set():
+            return await append(*args, **options)
+        added = await append(*args, **options) if is_committed else None
+        reached.set()
+        await go_on.wait()
+        return added or await append(*args, **options)
+
+    monkeypatch.setattr(memory.ledger, "append", held)
+    first = asyncio.create_task(session.add_items([_QUESTION]))
+    await reached.wait()
+    first.cancel()
+    await asyncio.wait([first])
+    assert first.cancelled()
+    second = asyncio.create_task(session.add_items([_ANSWER]))
+    asyncio.get_running_loop().call_soon(go_on.set)
+    await second
+
+    assert await session.get_items() == [_QUESTION, _ANSWER]
+    turns = await memory.conversation("ana", "chat-7").turns()
+    assert [turn.text for turn in turns] == [_QUESTION["content"], "At the north pier."]
+
+
+async def test_items_of_a_cancelled_call_that_cannot_be_added_are_reported(
+    memory: AgentMem, make_session: MakeSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody waits for the error any more, so it is logged, without the items; the session goes on."""
+    session = make_session()
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def away(*args: Any, **options: Any) -> Event:
+        reached.set()
+        await go_on.wait()
+        raise StoreError("the store is away")
+
+    with monkeypatch.context() as patched, caplog.at_level(logging.WARNING, logger="agent_reminiscence.integrations"):
+        patched.setattr(memory.ledger, "append", away)
+        task = asyncio.create_task(session.add_items([_QUESTION]))
+        await reached.wait()
+        task.cancel()
+        await asyncio.wait([task])
+        go_on.set()
+        assert await session.get_items() == []
+    assert [record.getMessage() for record in caplog.records] == [
+        "a call that adds items to a session was cancelled, and then adding them failed: StoreError"
+    ]
+
+    await session.add_items([_ANSWER])
+    assert await session.get_items() == [_ANSWER]
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_memory_that_blocks_is_refused_when_the_session_is_made(config: Callable[..., Config], is_open: bool) -> None:
+    """It would store the event and then fail."""
+    memory = BlockingAgentMem(config())
+    if is_open:
+        memory.initialize()
+    try:
+        with pytest.raises(
+            InvalidInputError,
+            match=r"ReminiscenceSession needs an agent_reminiscence\.AgentMem, not agent_reminiscence\.sync\..*AgentMem"
+            ": .*'async with AgentMem",
+        ):
+            ReminiscenceSession(cast(Any, memory), "ana", "chat-7")
+    finally:
+        memory.close()
 
 
 async def test_an_unavailable_store_refuses_all_of_a_call(config: Callable[..., Config]) -> None:

@@ -301,7 +301,7 @@ class ReminiscenceStore(BaseStore):
     async def _ranked(
         self, memory: Any, tenant: ExternalId, op: SearchOp, wanted: int
     ) -> list[tuple[ActiveMemory, float | None]]:
-        """Items that have to do with the question, best first: `wanted` ones, if there are so many."""
+        """The items relevant to the question, best first: at least `wanted`, if there are that many."""
         # In a whole conversation, the newest words stand at the end.
         query = (op.query or "").strip()[-_MAX_QUERY_CHARACTERS:]
         where = items.lookup(op.namespace_prefix, op.filter, is_searched=True)

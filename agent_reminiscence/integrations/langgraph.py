@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import batched
 from typing import Any, Final
@@ -46,6 +47,10 @@ except ImportError as error:
 type ExternalId = str | int | UUID
 
 _WHOLE: Final = "$"
+# The longest question that a memory takes.
+_MAX_QUERY_CHARACTERS: Final = 20_000
+_CREATED: Final = "memory.created"
+_LEDGER_PAGE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,7 @@ class ReminiscenceStore(BaseStore):
     """LangGraph's long-term store, over a memory: `builder.compile(store=ReminiscenceStore(memory, scope=0))`.
 
     Each item is a memory: in the ledger with all its versions, recalled by `retrieve_memories`, and erased with the
-    rest of its tenant. Values are stored as they are, except for secrets, which are redacted like everywhere.
+    rest of its tenant. Values come back as they were put, except for secrets, which are redacted like everywhere.
 
     Make it where the memory's event loop runs. Blocking calls are for other threads, such as those in which LangGraph
     runs nodes that do not await. Over the memory of `agent_reminiscence.sync`, they are for any thread.
@@ -75,8 +80,8 @@ class ReminiscenceStore(BaseStore):
             names no such label is refused, so no search reaches two tenants.
         index: Only `fields` counts: which fields of a value are searched, the whole one unless it says so. Vectors are
             the memory's own, so `dims` and `embed` do nothing.
-        erase_on_delete: Whether `delete` erases the item with all its versions; otherwise it ends it, and the ledger
-            keeps it.
+        erase_on_delete: Whether `delete` erases all that the key ever held, with every version; otherwise it ends the
+            item, and the ledger keeps it.
         source: The trust label of what is put.
         actor: Who puts it.
 
@@ -136,10 +141,7 @@ class ReminiscenceStore(BaseStore):
                 " call that begins with a, such as `await store.aget(...)` for `store.get(...)`"
             )
         if loop is None or not loop.is_running():
-            raise asyncio.InvalidStateError(
-                "ReminiscenceStore does not know the event loop of its memory, or it no longer runs; make the store in"
-                " that loop, or use the memory of agent_reminiscence.sync"
-            )
+            raise _no_loop()
         future = asyncio.run_coroutine_threadsafe(self._execute(self._memory, ops), loop)
         try:
             return future.result()
@@ -149,7 +151,11 @@ class ReminiscenceStore(BaseStore):
             raise
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Execute operations; see `batch`. From another event loop, they run in that of the memory."""
+        """Execute operations; see `batch`. From another event loop, they run in that of the memory.
+
+        Raises:
+            asyncio.InvalidStateError: The memory's event loop is another one, and does not run.
+        """
         ops = list(ops)
         if isinstance(self._memory, BlockingAgentMem):
             return await asyncio.to_thread(self.batch, ops)
@@ -158,6 +164,9 @@ class ReminiscenceStore(BaseStore):
             self._loop = running
         if self._loop is running:
             return await self._execute(self._memory, ops)
+        if not self._loop.is_running():
+            # It may never run again, and this would wait for it.
+            raise _no_loop()
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._execute(self._memory, ops), self._loop))
 
     async def _execute(self, memory: Any, ops: Sequence[Op]) -> list[Result]:
@@ -169,6 +178,8 @@ class ReminiscenceStore(BaseStore):
                 # The last one counts.
                 puts.pop((str(put.tenant), put.key), None)
                 puts[str(put.tenant), put.key] = put
+        for put in puts.values():
+            await self._check_names(memory, put)
         got = await self._get_all(memory, [op for op in ops if isinstance(op, GetOp)])
         results: list[Result] = []
         for op in ops:
@@ -218,9 +229,21 @@ class ReminiscenceStore(BaseStore):
                 f" {op.ttl} minutes; put it without ttl, and delete it when its time is over"
             )
         value = items.checked(key, op.value)
+        metadata = items.metadata(op.namespace, key, value)
         text = self._text(value, op.index)
-        metadata = items.metadata(op.namespace, key, value, is_searched=bool(text))
-        return _Put(tenant, named, items.title(op.namespace), text or items.NOT_SEARCHED, metadata)
+        items.check_text(key, text)
+        metadata[items.ABOUT]["is_searched"] = is_searched = bool(text)
+        title = items.title(op.namespace, is_searched=is_searched)
+        return _Put(tenant, named, title, text or items.NOT_SEARCHED, metadata)
+
+    async def _check_names(self, memory: Any, put: _Put) -> None:
+        """Refuse names that would be redacted: the item could not be found again."""
+        if put.metadata is None and self._erases:
+            # Nothing is written with its name, which may be from before there was a redactor.
+            return
+        names = {"key": put.key, items.ABOUT: None if put.metadata is None else put.metadata[items.ABOUT]}
+        if await memory.ledger.redacted(names) != names:
+            raise _secret_name()
 
     def _text(self, value: dict[str, Any], index: object) -> str:
         """What of a value is searched; a paragraph for each text that its fields hold."""
@@ -278,8 +301,9 @@ class ReminiscenceStore(BaseStore):
     async def _ranked(
         self, memory: Any, tenant: ExternalId, op: SearchOp, wanted: int
     ) -> list[tuple[ActiveMemory, float | None]]:
-        """Items that have to do with the question, best first: `wanted` ones, if there are so many."""
-        query = op.query or ""
+        """The items relevant to the question, best first: at least `wanted`, if there are that many."""
+        # In a whole conversation, the newest words stand at the end.
+        query = (op.query or "").strip()[-_MAX_QUERY_CHARACTERS:]
         where = items.lookup(op.namespace_prefix, op.filter, is_searched=True)
         scores = await _scores(memory, tenant, query, where)
         found = {one.id: one for one in await self._admitted(memory, tenant, op, ids=list(scores))} if scores else {}
@@ -316,7 +340,7 @@ class ReminiscenceStore(BaseStore):
             for one in await memory.get_active_memories(tenant, **selection)
             if (named := items.identity(one)) is not None
             and named[0][: len(prefix)] == tuple(prefix)
-            and items.admits(op.filter, one.metadata[items.VALUE])
+            and items.admits(op.filter, items.value_of(one))
         ]
 
     async def _list_namespaces(self, memory: Any, op: ListNamespacesOp) -> list[Namespace]:
@@ -348,22 +372,19 @@ class ReminiscenceStore(BaseStore):
                 # Deleted in between.
                 continue
         if written.metadata[items.ABOUT] != metadata[items.ABOUT]:
+            # A redactor that answers otherwise the second time.
             await memory.admin.archive(put.tenant, written.id, end_chunks=True)
-            raise InvalidInputError(
-                "a label of the namespace or the key looks like a secret, which was redacted, so the item could not be"
-                " found again and is not kept; name it otherwise, for instance by a hash"
-            )
+            raise _secret_name()
 
     async def _delete(self, memory: Any, put: _Put) -> None:
-        try:
-            if not self._erases:
+        # There may be none, or somebody else deletes it.
+        if not self._erases:
+            with suppress(MemoryNotFoundError):
                 await memory.admin.archive(put.tenant, key=put.key, end_chunks=True, actor=self._actor)
-                return
-            for one in await memory.get_active_memories(put.tenant, keys=[put.key]):
-                await memory.admin.erase(put.tenant, memory_id=one.id, actor=self._actor)
-        except MemoryNotFoundError:
-            # There is none, or somebody else has deleted it.
             return
+        for memory_id in await _lives(memory, put):
+            with suppress(MemoryNotFoundError):
+                await memory.admin.erase(put.tenant, memory_id=memory_id, actor=self._actor)
 
 
 class _Awaitable:
@@ -401,6 +422,31 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
+def _no_loop() -> asyncio.InvalidStateError:
+    return asyncio.InvalidStateError(
+        "ReminiscenceStore does not know the event loop of its memory, or it no longer runs; make the store in that"
+        " loop, or use the memory of agent_reminiscence.sync"
+    )
+
+
+def _secret_name() -> InvalidInputError:
+    return InvalidInputError(
+        "a label of the namespace or the key looks like a secret, which would be redacted, so the item could not be"
+        " found again; name it otherwise, for instance by a hash"
+    )
+
+
+async def _lives(memory: Any, put: _Put) -> list[str]:
+    """The memories that ever had this key, by id; those that were deleted are only in the ledger."""
+    found: list[str] = []
+    position = 0
+    while page := await memory.ledger.read(put.tenant, after=position, kinds=[_CREATED], limit=_LEDGER_PAGE):
+        # An erased event is empty.
+        found += [event.payload["memory_id"] for event in page if event.payload.get("key") == put.key]
+        position = page[-1].position
+    return found
+
+
 async def _scores(memory: Any, tenant: ExternalId, query: str, where: Filter) -> dict[UUID, float]:
     """The score of the best passage of each memory, best first."""
     result = await memory.retrieve_memories(tenant, query, limit=MAX_RESULTS, where=where)
@@ -414,7 +460,7 @@ def _fields_of(memory: ActiveMemory, named: tuple[Namespace, str]) -> dict[str, 
     return {
         "namespace": named[0],
         "key": named[1],
-        "value": memory.metadata[items.VALUE],
+        "value": items.value_of(memory),
         "created_at": memory.created_at,
         "updated_at": memory.updated_at,
     }

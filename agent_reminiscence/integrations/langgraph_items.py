@@ -12,10 +12,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from agent_reminiscence.config.constants import MAX_ID_CHARACTERS, MAX_METADATA_BYTES, MAX_TITLE_CHARACTERS
+from agent_reminiscence.config.constants import (
+    MAX_CONTENT_CHARACTERS,
+    MAX_ID_CHARACTERS,
+    MAX_METADATA_BYTES,
+    MAX_TEXT_CHUNKS,
+    MAX_TITLE_CHARACTERS,
+)
 from agent_reminiscence.domain.filter import MAX_CONDITIONS, Filter
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.integrations.exact_json import is_respelled
 
 KEY_PREFIX: Final = "langgraph/"
 """How the keys of all memories that are items begin."""
@@ -24,10 +31,10 @@ ABOUT: Final = "langgraph"
 """Where metadata say which item a memory is."""
 
 VALUE: Final = "value"
-"""Where metadata hold an item's value."""
+"""Where metadata hold an item's value, as `_spelled` writes it."""
 
 NOT_SEARCHED: Final = "-"
-"""The text of an item of which nothing is searched: a memory has a text."""
+"""Title and text of an item of which nothing is searched: a memory has both, and no question means this one."""
 
 # Metadata have one level more, and 16 in all.
 _MAX_DEPTH: Final = 15
@@ -35,6 +42,10 @@ _OPERATORS: Final = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
 # Of longer texts, and of other types, an index says less than a comparison here.
 _MAX_LOOKED_UP_CHARACTERS: Final = 120
 _IN_LABEL: Final = re.compile(r"[%/\x00-\x1f\x7f-\x9f]")
+# How a number is kept that jsonb would write otherwise; a text that looks like one gets another "$".
+_FLOAT: Final = "$float:"
+_LIKE_FLOAT: Final = re.compile(r"\$+float:")
+_BLANK_LINE: Final = re.compile(r"\n\s*\n")
 # A memory's key does not end in white space.
 _IN_KEY: Final = re.compile(r"[%\x00-\x1f\x7f-\x9f]|\s\Z")
 
@@ -58,15 +69,18 @@ def _escaped(found: re.Match[str]) -> str:
     return "".join(f"%{byte:02X}" for byte in found[0].encode())
 
 
-def title(namespace: Namespace) -> str:
-    """What the memory of an item is called."""
+def title(namespace: Namespace, *, is_searched: bool = True) -> str:
+    """What the memory of an item is called: a recall finds memories by their titles, too."""
+    if not is_searched:
+        return NOT_SEARCHED
     return " ".join(" / ".join(namespace).split())[:MAX_TITLE_CHARACTERS].strip() or ABOUT
 
 
-def metadata(namespace: Namespace, key: str, value: Mapping[str, Any], *, is_searched: bool) -> dict[str, Any]:
+def metadata(namespace: Namespace, key: str, value: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata of the memory of an item: a copy of the value, and what item it is.
 
-    `within` are the namespaces that it is in, from the outermost to its own, for filters.
+    `within` are the namespaces that it is in, from the outermost to its own, for filters. `is_searched` is False, until
+    the text of the item is known.
 
     Args:
         value: As `checked` returns it.
@@ -75,8 +89,8 @@ def metadata(namespace: Namespace, key: str, value: Mapping[str, Any], *, is_sea
         InvalidInputError: A name is no text, or the item is too large.
     """
     within = [".".join(namespace[:depth]) for depth in range(1, len(namespace) + 1)]
-    about = {"namespace": list(namespace), "key": key, "within": within, "is_searched": is_searched}
-    made = {ABOUT: _copied("namespace or key", about, 1), VALUE: value}
+    about = {"namespace": list(namespace), "key": key, "within": within, "is_searched": False}
+    made = {ABOUT: _copied("namespace or key", about, 1), VALUE: _spelled(value)}
     size = len(json.dumps(made, ensure_ascii=False).encode())
     if size > MAX_METADATA_BYTES:
         raise InvalidInputError(
@@ -101,6 +115,43 @@ def checked(key: str, value: object) -> dict[str, Any]:
         # An integer of more than 4,300 digits cannot be written out.
         raise InvalidInputError(f"the value of {key!r} is not JSON: {error}") from None
     return copied
+
+
+def value_of(memory: ActiveMemory) -> dict[str, Any]:
+    """The value of the item that a memory is, as it was put."""
+    value: dict[str, Any] = _restored(memory.metadata[VALUE])
+    return value
+
+
+def _spelled(value: Any) -> Any:
+    """A value as metadata keep it: `jsonb` gives some numbers back as others, and -0.0 as 0.0."""
+    match value:
+        case dict():
+            return {key: _spelled(inner) for key, inner in value.items()}
+        case list():
+            return [_spelled(inner) for inner in value]
+        case float() if is_respelled(value):
+            return f"{_FLOAT}{value!r}"
+        case str() if _LIKE_FLOAT.match(value):
+            return f"${value}"
+    return value
+
+
+def _restored(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _restored(inner) for key, inner in value.items()}
+        case list():
+            return [_restored(inner) for inner in value]
+        case str() if value.startswith(_FLOAT):
+            try:
+                return float(value.removeprefix(_FLOAT))
+            except ValueError:
+                # A redactor took it for a secret.
+                return value
+        case str() if _LIKE_FLOAT.match(value):
+            return value[1:]
+    return value
 
 
 def _copied(name: str, value: object, depth: int) -> Any:
@@ -137,8 +188,17 @@ def _text(name: str, value: object) -> str:
 
 
 def readable_text(value: Mapping[str, Any]) -> str:
-    """What a value says: the text of its only field, or a line for each field."""
-    lines = list(_lines(value, ""))
+    """What a value says: the text of its only field, or a line for each field.
+
+    Lines after `MAX_CONTENT_CHARACTERS` are left out: a few long paths, repeated on each line, could fill the machine.
+    """
+    lines: list[tuple[str, str]] = []
+    left = MAX_CONTENT_CHARACTERS
+    for path, text in _lines(value, ""):
+        lines.append((path, text))
+        left -= len(path) + len(text)
+        if left < 0:
+            break
     return lines[0][1] if len(lines) == 1 else "\n".join(f"{path} = {text}" for path, text in lines)
 
 
@@ -159,6 +219,26 @@ def _lines(value: object, path: str) -> Iterator[tuple[str, str]]:
             yield path, str(value)
 
 
+def check_text(key: str, text: str) -> None:
+    """Refuse a text that a memory cannot have.
+
+    Raises:
+        InvalidInputError: It is too long, or has too many paragraphs.
+    """
+    way_out = "name fewer fields with index=[…], or put it with index=False"
+    if len(text) > MAX_CONTENT_CHARACTERS:
+        raise InvalidInputError(
+            f"what is to be searched of {key!r} has more than {MAX_CONTENT_CHARACTERS:,} characters; {way_out}"
+        )
+    # Each is a passage at least.
+    paragraphs = sum(bool(part) and not part.isspace() for part in _BLANK_LINE.split(text))
+    if paragraphs > MAX_TEXT_CHUNKS:
+        raise InvalidInputError(
+            f"what is to be searched of {key!r} has {paragraphs:,} paragraphs; the limit is {MAX_TEXT_CHUNKS:,}:"
+            f" {way_out}"
+        )
+
+
 def identity(memory: ActiveMemory) -> tuple[Namespace, str] | None:
     """Namespace and key of the item that a memory is; None if it is none."""
     about = memory.metadata.get(ABOUT)
@@ -175,11 +255,33 @@ def lookup(prefix: Namespace, conditions: Mapping[str, Any] | None = None, *, is
     if is_searched:
         wanted[ABOUT, "is_searched"] = True
     for key, expected in (conditions or {}).items():
-        exact = expected.get("$eq") if isinstance(expected, Mapping) else expected
-        is_short = isinstance(exact, str) and len(exact) <= _MAX_LOOKED_UP_CHARACTERS
-        if (is_short or isinstance(exact, bool | int | float)) and len(wanted) < MAX_CONDITIONS:
-            wanted[VALUE, key] = {"$eq": exact}
+        spellings = _spellings(expected.get("$eq") if isinstance(expected, Mapping) else expected)
+        if spellings and len(wanted) < MAX_CONDITIONS:
+            wanted[VALUE, key] = {"$in": spellings}
     return Filter(key_prefix=KEY_PREFIX, metadata=wanted) if wanted else Filter(key_prefix=KEY_PREFIX)
+
+
+def _spellings(exact: object) -> list[Any]:
+    """All that metadata may hold in place of what equals a value; none if they are not to be asked for it."""
+    match exact:
+        case bool():
+            return [exact]
+        case str():
+            spelled = _spelled(exact)
+            return [spelled] if len(spelled) <= _MAX_LOOKED_UP_CHARACTERS else []
+        case int() | float():
+            try:
+                number = float(exact)
+            except OverflowError:
+                # A comparison is as good for so large a number.
+                return []
+            # 10**16 equals 1e16, and 0 equals -0.0.
+            floats = [0.0, -0.0] if number == 0 else [number]
+            spelled = [_spelled(same) for same in floats if same == exact and is_respelled(same)]
+            if number.is_integer():
+                return [int(exact), *spelled]
+            return spelled or [exact]
+    return []
 
 
 def check_conditions(conditions: object) -> None:

@@ -13,8 +13,8 @@ from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.turn import Turn
 from agent_reminiscence.exceptions import InvalidInputError, ReminiscenceError
+from agent_reminiscence.integrations.exact_json import flatten
 from agent_reminiscence.integrations.openai_agents.arguments import check_memory
-from agent_reminiscence.integrations.openai_agents.exact_json import flatten
 from agent_reminiscence.integrations.openai_agents.messages import role_of, text_of
 from agent_reminiscence.integrations.openai_agents.session_log import SessionLog, items_of
 

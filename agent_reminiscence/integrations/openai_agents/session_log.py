@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import PositionConflictError, StoreError
-from agent_reminiscence.integrations.openai_agents.exact_json import restore
+from agent_reminiscence.integrations.exact_json import restore
 
 KIND: Final = "openai_agents.session"
 """Of all events of a session, because an append is compared with the last event of its own kind.

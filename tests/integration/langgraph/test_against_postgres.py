@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 from uuid import uuid4
@@ -60,12 +61,14 @@ _JSON = st.recursive(
     | st.booleans()
     | st.integers(-(2**70), 2**70)
     | st.floats(allow_nan=False, allow_infinity=False)
-    | _TEXTS,
+    | _TEXTS
+    # As ours keeps numbers that jsonb would write otherwise.
+    | st.sampled_from(["$float:1.5", "$$float:", -0.0, 1e23, 2.0**60]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXTS, inner, max_size=3),
     max_leaves=6,
 )
 # Often equal, and comparable: PostgresStore compares texts where it is asked whether a number is greater.
-_PLAIN = st.sampled_from([None, True, False, 0, 1, 1.0, "", "1", "a", [], ["a"], {}, {"a": 1}])
+_PLAIN = st.sampled_from([None, True, False, 0, -0.0, 1, 1.0, 1e16, 10**16, "", "1", "a", [], ["a"], {}, {"a": 1}])
 _VALUES = st.fixed_dictionaries(
     {}, optional={"any": _JSON, "plain": _PLAIN, "digit": st.integers(0, 9), "word": st.sampled_from(_WORDS)}
 )
@@ -127,6 +130,8 @@ async def test_both_stores_answer_the_same(
     ours = ReminiscenceStore(verbatim_memory, external_id=f"tenant-{uuid4().hex}")
     # When theirs has written what is there now: by that, searches are ordered.
     everything = SearchOp((), None, _MANY)
+    # What is there, as it was put: theirs may give a number back as another one.
+    kept: dict[tuple[Any, str], Any] = {}
 
     for batch in [*batches, [everything]]:
         there, here = await postgres_store.abatch(batch), await ours.abatch(batch)
@@ -134,8 +139,11 @@ async def test_both_stores_answer_the_same(
             match op:
                 case GetOp():
                     assert _identity(actual) == _identity(expected)
+                    _check_value(actual, kept)
                 case SearchOp():
                     _check_search(expected, actual)
+                    for item in actual:
+                        _check_value(item, kept)
                     if not any(isinstance(one, PutOp) for one in batch):
                         await _check_pages(ours, op, actual)
                 case ListNamespacesOp():
@@ -144,11 +152,19 @@ async def test_both_stores_answer_the_same(
                     assert actual == sorted(actual)
                 case _:
                     assert actual is expected is None
+        kept |= {(op.namespace, op.key): op.value for op in batch if isinstance(op, PutOp)}
 
 
 def _identity(item: Item | None) -> Any:
-    """All of an item that does not depend on when it was put, but whether it was changed since it was first."""
-    return item and (item.namespace, item.key, item.value, item.updated_at > item.created_at)
+    """What item it is, and whether it was changed since it was first put."""
+    return item and (item.namespace, item.key, item.updated_at > item.created_at)
+
+
+def _check_value(item: Item | None, kept: dict[tuple[Any, str], Any]) -> None:
+    """The value that was put, with its types: 1, 1.0 and -0.0 are three numbers."""
+    if item is not None:
+        put = kept[item.namespace, item.key]
+        assert json.dumps(item.value, sort_keys=True) == json.dumps(put, sort_keys=True)
 
 
 def _check_search(expected: list[SearchItem], actual: list[SearchItem]) -> None:

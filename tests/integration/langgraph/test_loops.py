@@ -88,6 +88,31 @@ def test_a_store_made_without_a_loop_learns_it_from_its_first_call(config: Calla
     assert asyncio.run(use({"n": 2})).value == {"n": 2}
 
 
+def test_no_call_waits_for_a_loop_that_was_stopped(config: Callable[..., Config]) -> None:
+    """Nor an awaited one, in another loop: it is refused, and nothing hangs."""
+    loop = asyncio.new_event_loop()
+    memory = AgentMem(config())
+
+    async def begin() -> ReminiscenceStore:
+        await memory.initialize()
+        return ReminiscenceStore(memory, external_id="ana")
+
+    try:
+        store = loop.run_until_complete(begin())
+
+        async def elsewhere() -> None:
+            with pytest.raises(asyncio.InvalidStateError, match="no longer runs"):
+                await asyncio.wait_for(store.aget(HOME, "k"), 60)
+
+        asyncio.run(elsewhere())
+        with pytest.raises(asyncio.InvalidStateError, match="no longer runs"):
+            store.get(HOME, "k")
+        assert loop.run_until_complete(store.aget(HOME, "k")) is None
+    finally:
+        loop.run_until_complete(memory.close())
+        loop.close()
+
+
 def test_the_blocking_memory_serves_blocking_calls_of_any_thread(config: Callable[..., Config]) -> None:
     """Without any loop of the program."""
     with BlockingAgentMem(config()) as memory:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -200,6 +201,40 @@ async def test_a_value_comes_back_as_it_was(store: ReminiscenceStore) -> None:
     assert found.value == VALUE
 
 
+NUMBERS = [1e16, 10**16, 1e23, 10**23, 1e300, -0.0, 0.0, 0, 2.0**60, 2**60, 5e-324, 1.5e-7, 0.1, 1.0, 1, 10**400]
+
+
+async def test_a_number_comes_back_as_it_was(store: ReminiscenceStore) -> None:
+    """Also one that PostgreSQL's JSON writes otherwise; and a text that looks like ours for it is that text."""
+    values = [*NUMBERS, "$float:1e+23", "$$float:1", "$float:", "$float:nan"]
+    await store.aput(HOME, "nested", {"all": values, "in": {"one": [[1e23]]}})
+    await store.abatch([PutOp(HOME, f"k{number}", {"x": value}) for number, value in enumerate(values)])
+
+    for item in await store.asearch(HOME, limit=100):
+        if item.key == "nested":
+            assert repr(item.value["all"]) == repr(values)
+            assert repr(item.value["in"]) == "{'one': [[1e+23]]}"
+        else:
+            assert repr(item.value["x"]) == repr(values[int(item.key[1:])])
+    for value in values:
+        equal = {f"k{number}" for number, other in enumerate(values) if other == value}
+        assert set(keys(await store.asearch(HOME, filter={"x": value}, limit=100))) == equal
+        assert set(keys(await store.asearch(HOME, filter={"x": {"$eq": value}}, limit=100))) == equal
+    assert set(keys(await store.asearch(HOME, filter={"x": {"$gt": 10**22}}))) == {"k2", "k3", "k4", "k15"}
+
+
+async def test_a_number_at_the_deepest_level_is_kept(store: ReminiscenceStore) -> None:
+    """Exactly, too."""
+    value: Any = 1e23
+    for _ in range(15):
+        value = {"in": value}
+    await store.aput(HOME, "deep", value)
+
+    item = await store.aget(HOME, "deep")
+    assert item is not None
+    assert repr(item.value) == repr(value)
+
+
 async def test_a_secret_in_a_value_is_redacted_like_everywhere(
     store: ReminiscenceStore, memory: AgentMem, config: Callable[..., Config]
 ) -> None:
@@ -227,9 +262,22 @@ async def test_a_name_that_is_a_secret_is_refused(
     with pytest.raises(InvalidInputError, match="looks like a secret"):
         await store.aput((label,), key, {"text": "never kept"})
 
+    with pytest.raises(InvalidInputError, match="looks like a secret"):
+        await store.abatch([PutOp(HOME, "good", {"text": "never kept"}), PutOp((label,), key, {"text": "nor this"})])
+
     assert await store.asearch(()) == []
-    assert TOKEN not in repr(await memory.ledger.read(TENANT))
-    assert not (await memory.retrieve_memories(TENANT, "never kept")).hits
+    assert await memory.ledger.head(TENANT) == 0, "nothing was written, not even to be archived"
+
+
+async def test_a_name_that_is_a_secret_is_not_deleted_either(store: ReminiscenceStore, memory: AgentMem) -> None:
+    """It would be in the ledger; an erasure names nothing."""
+    batch = [PutOp(HOME, "good", {"text": "kept"}), PutOp(HOME, TOKEN, None)]
+    with pytest.raises(InvalidInputError, match="looks like a secret"):
+        await store.abatch(batch)
+    assert await memory.ledger.head(TENANT) == 0
+
+    await ReminiscenceStore(memory, external_id=TENANT, erase_on_delete=True).abatch(batch)
+    assert keys(await store.asearch(())) == ["good"]
 
 
 async def test_filters_compare_top_level_keys(store: ReminiscenceStore) -> None:
@@ -312,6 +360,38 @@ async def test_a_question_ranks_what_has_to_do_with_it(store: ReminiscenceStore)
         keys(await store.asearch(HOME, query="red boat", limit=1, offset=1))
         == keys(await store.asearch(HOME, query="red boat"))[1:2]
     )
+
+
+async def test_a_long_question_is_asked_by_its_end(store: ReminiscenceStore) -> None:
+    """LangMem asks with whole conversations; the newest words stand last."""
+    await store.aput(HOME, "boat", {"text": "The red boat leaves the harbour at nine."})
+    await store.aput(HOME, "cat", {"text": "The cat sleeps on the oven."})
+    asked = (
+        "Where does the cat sleep? " * 800
+        + "Tell me of stars. " * 1_200
+        + "When does the red boat leave the harbour?  \n"
+    )
+
+    assert keys(await store.asearch(HOME, query=asked))[0] == "boat"
+    assert keys(await store.asearch(HOME, query="boat" + " " * 30_000))[0] == "boat"
+
+
+async def test_what_is_not_searched_takes_no_place_in_a_recall(store: ReminiscenceStore, memory: AgentMem) -> None:
+    """Not by the words of its namespace; a question about its day finds it, unless a filter leaves it out."""
+    await memory.create_active_memory(TENANT, "Ferries", "The ferry lands at the north pier.")
+    await store.aput(("ferry", "settings"), "searched", {"text": "The ferry has two decks."})
+    places = [("ferry", "settings", f"s{number}") for number in range(12)]
+    await store.abatch([PutOp(place, "k", {"blob": "z"}, index=False) for place in places])
+    await store.aput(("ferry", "settings"), "empty", {"blob": ""})
+
+    found = await memory.retrieve_memories(TENANT, "ferry settings", min_match=0.1)
+    assert {hit.content for hit in found.hits} == {"The ferry lands at the north pier.", "The ferry has two decks."}
+    titles = [one.title for one in await memory.get_active_memories(TENANT)]
+    assert titles == ["Ferries", "ferry / settings", *["-"] * 13]
+    searched = Filter(metadata={"langgraph.is_searched": {"$ne": False}})
+    left = await memory.retrieve_memories(TENANT, f"What came in during {datetime.now(UTC).year}?", where=searched)
+    assert {hit.title for hit in left.hits} == {"Ferries", "ferry / settings"}
+    assert len(await store.asearch(("ferry",), limit=100)) == 14
 
 
 async def test_fields_decide_what_a_question_finds(memory: AgentMem) -> None:
@@ -428,6 +508,24 @@ async def test_deleting_ends_or_erases(store: ReminiscenceStore, memory: AgentMe
     assert (await memory.admin.verify(TENANT)).ok
 
 
+async def test_erasing_takes_earlier_lives_of_a_key(store: ReminiscenceStore, memory: AgentMem) -> None:
+    """Those that were only ended, and a delete where there is no item now; other keys keep theirs."""
+    erasing = ReminiscenceStore(memory, external_id=TENANT, erase_on_delete=True)
+    await store.aput(HOME, "other", {"text": "Praça Nova"})
+    for text in ("Rua das Flores", "Rua do Ouro"):
+        await store.aput(HOME, "home", {"text": text})
+        await store.adelete(HOME, "home")
+    await store.aput(HOME, "home", {"text": "Rua Augusta"})
+
+    await erasing.adelete(HOME, "home")
+    assert "Rua" not in repr([event.payload for event in await memory.ledger.read(TENANT)])
+
+    await store.adelete(HOME, "other")
+    await erasing.adelete(HOME, "other")
+    assert "Praça" not in repr([event.payload for event in await memory.ledger.read(TENANT)])
+    assert (await memory.admin.verify(TENANT)).ok
+
+
 async def test_erasing_the_tenant_reaches_all_items(store: ReminiscenceStore, memory: AgentMem) -> None:
     """Values, names and what was deleted before."""
     await store.aput(("trips", "Lisbon"), "hotel", {"text": "Pensao Aurora", "stars": 4})
@@ -491,6 +589,8 @@ for _ in range(15):
             InvalidInputError,
             "takes 300,1.. bytes as JSON; the limit is 262,144",
         ),
+        (PutOp(HOME, "k", {"x" * 20_000: [{"a": 1}] * 300}), InvalidInputError, "has more than 1,000,000 characters"),
+        (PutOp(HOME, "k", {"x": ["a"] * 20_001}, index=["x[*]"]), InvalidInputError, "has 20,001 paragraphs"),
         (PutOp(HOME, "k", ["no", "mapping"]), InvalidInputError, "must be a mapping, not list"),  # type: ignore[arg-type, unused-ignore]
         (PutOp(HOME, "k", {}, index=True), InvalidInputError, "index must be False or a list"),  # type: ignore[arg-type, unused-ignore]
         (SearchOp(HOME, filter={"n": {"$in": [1]}}), InvalidInputError, r"'\$in', which is not an operator"),

@@ -89,6 +89,15 @@ def test_a_copy_of_the_value_is_kept() -> None:
         items.checked("k", None)
 
 
+def test_a_text_is_cut_short_once_it_is_too_long() -> None:
+    """Long paths, repeated on each line, would make gigabytes of a value that is not large."""
+    text = items.readable_text({"x" * 100_000: [{"a": 1}] * 10_000})
+
+    assert 1_000_000 < len(text) < 1_200_000
+    with pytest.raises(InvalidInputError, match="more than 1,000,000 characters"):
+        items.check_text("k", text)
+
+
 @pytest.mark.parametrize(
     ("path", "is_suffix", "holds"),
     [

@@ -63,13 +63,13 @@ def _flat(value: Any) -> Iterator[Any]:
             pieces = _UNSTORABLE.split(value)
             # Every second piece is a character, which becomes its number.
             yield {"text": [ord(piece) if number % 2 else piece for number, piece in enumerate(pieces)]}
-        case float() if _is_respelled(value):
+        case float() if is_respelled(value):
             yield {"float": repr(value)}
         case _:
             yield value
 
 
-def _is_respelled(value: float) -> bool:
+def is_respelled(value: float) -> bool:
     """Whether `jsonb` would write it without an exponent, as a whole number, or not at all."""
     text = repr(value)
     return text == "-0.0" or not re.fullmatch(r"-?[0-9]+\.[0-9]+", text)

@@ -128,7 +128,7 @@ class ReminiscenceConversations(ConversationStore):
             ConversationConflict: Another writer was first, or `head_id` names an entry that nobody has.
             InvalidInputError: Something cannot be stored; nothing is written.
         """
-        position, stored = await self._find(record.conversation_id)
+        position, stored, ancestors = await self._find(record.conversation_id)
         if (None if stored is None else stored.revision) != expected_revision:
             raise ConversationConflict(record.conversation_id)
         # A head that an erasure has taken may stay: the history begins after it.
@@ -137,6 +137,9 @@ class ReminiscenceConversations(ConversationStore):
             start = record.conversation_id if stored is not None else record.forked_from or record.conversation_id
             if not await self._read_line(record.head_id, start, 1):
                 raise ConversationConflict(record.conversation_id)
+        if stored is None and record.forked_from is not None:
+            *_, further = await self._find(record.forked_from)
+            ancestors = list(dict.fromkeys([record.forked_from, *further, *ancestors]))
         written = await self._checked(record)
         *earlier, last = [*batches([write_entry(entry) for entry in new_entries], _BATCH_BYTES), []]
         if earlier and is_small(earlier[-1], _BATCH_BYTES):
@@ -150,9 +153,8 @@ class ReminiscenceConversations(ConversationStore):
                 conversation_id=record.conversation_id,
                 idempotency_key=_key("messages", record.conversation_id, record.revision, str(number)),
             )
-        await self._append(
-            record.conversation_id, position, {"conversation": written, "entries": last}, "saved", record.revision
-        )
+        payload: Json = {"conversation": written, "entries": last, "ancestors": ancestors}
+        await self._append(record.conversation_id, position, payload, "saved", record.revision)
         self._note_homes(record)
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
@@ -161,10 +163,10 @@ class ReminiscenceConversations(ConversationStore):
         Raises:
             ConversationConflict: The conversation has another revision, or is deleted already.
         """
-        position, stored = await self._find(conversation_id)
+        position, stored, ancestors = await self._find(conversation_id)
         if stored is None or stored.revision != expected_revision:
             raise ConversationConflict(conversation_id)
-        payload: Json = {"conversation": None, "entries": []}
+        payload: Json = {"conversation": None, "entries": [], "ancestors": ancestors}
         await self._append(conversation_id, position, payload, "deleted", expected_revision)
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
@@ -186,10 +188,12 @@ class ReminiscenceConversations(ConversationStore):
         home = self._homes.get(head_id) or await self._search_home(head_id)
         return [] if home is None else await self._read_line(head_id, home, limit)
 
-    async def _find(self, conversation_id: str) -> tuple[int, ConversationRecord | None]:
-        """The position of the conversation's last event, 0 if there is none, and its record unless it is deleted."""
+    async def _find(self, conversation_id: str) -> tuple[int, ConversationRecord | None, list[str]]:
+        """The conversation's last event: its position, 0 if there is none, its record unless deleted, its ancestors."""
         page = await self._memory.ledger.read_conversation(self._external_id, conversation_id, kinds=[SAVED], limit=1)
-        return (page[0].position, self._record_of(page[0])) if page else (0, None)
+        if not page:
+            return 0, None, []
+        return page[0].position, self._record_of(page[0]), list(page[0].payload.get("ancestors", ()))
 
     def _record_of(self, event: Event) -> ConversationRecord | None:
         if event.payload["conversation"] is None:
@@ -221,9 +225,9 @@ class ReminiscenceConversations(ConversationStore):
                 )
                 for event in page:
                     entries |= {entry["id"]: entry for entry in event.payload["entries"]}
-                    forked_from = (event.payload.get("conversation") or {}).get("forked_from")
-                    if forked_from is not None and forked_from not in conversations:
-                        conversations.append(forked_from)
+                    # Each event names them all: one in between may have been erased.
+                    further = event.payload.get("ancestors", ())
+                    conversations += [one for one in further if one not in conversations]
                 while wanted in entries and (limit is None or len(line) < limit):
                     line.append(entries[wanted])
                     wanted = line[-1]["parent_id"]

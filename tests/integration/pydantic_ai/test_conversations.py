@@ -340,6 +340,23 @@ async def test_an_erasure_reaches_a_conversation_and_what_was_recorded_of_it(mem
     assert texts((await loaded(store, "untouched")).messages) == ["Hello again"]
 
 
+async def test_a_fork_of_a_fork_keeps_what_nobody_has_erased(memory: AgentMem) -> None:
+    """Each fork names all conversations that it goes back to, not only the one before it."""
+    store = ReminiscenceConversations(memory, "ana")
+    await store.save(Conversation(conversation_id="first", messages=[asks("One"), asks("Two")]))
+    middle = await store.fork("first", new_conversation_id="middle")
+    last = await store.fork("middle", new_conversation_id="last")
+    middle.messages.append(asks("Only here"))
+    await store.save(middle)
+    last.messages.append(asks("Three"))
+    await store.save(last)
+
+    await store.erase("middle")
+
+    for other in (store, ReminiscenceConversations(memory, "ana")):
+        assert texts((await loaded(other, "last")).messages) == ["One", "Two", "Three"]
+
+
 async def test_who_loaded_a_conversation_before_its_erasure_cannot_bring_it_back(memory: AgentMem) -> None:
     """The revision is no longer there."""
     store = ReminiscenceConversations(memory, "ana")

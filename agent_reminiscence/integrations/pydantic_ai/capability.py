@@ -320,20 +320,10 @@ class Reminiscence(AbstractCapability[Any]):
         result: AgentRunResult[Any] | None = None,
         error: Exception | None = None,
     ) -> None:
-        """Record a run that has ended, and report how."""
+        """Record a run that has ended, and report how: that one of the two fails leaves the other one alone."""
         run_id = str(ctx.run_id)
-        turns = self._turns(ctx, run_id, end, result)
-        success = self._success(end, result)
-        if not turns and success is None:
-            return
-        try:
-            await self._writes.run(self._conclude(ctx, run_id, turns, success), f"the record of run {run_id}")
-        except ReminiscenceError as failure:
-            if self.on_error == "raise" and end == "completed":
-                raise
-            _logger.warning("run %s is not recorded: %s", run_id, type(failure).__name__)
-            if error is not None:
-                error.add_note(f"The run is not recorded in memory: {type(failure).__name__}")
+        conclusion = self._conclude(ctx, run_id, end, result, error)
+        await self._writes.run(conclusion, f"the record of run {run_id}")
 
     def _turns(self, ctx: RunContext[Any], run_id: str, end: str, result: AgentRunResult[Any] | None) -> list[Turn]:
         if self.remember == "never" or (self.remember == "completed" and end != "completed"):
@@ -348,17 +338,44 @@ class Reminiscence(AbstractCapability[Any]):
             return None
         if result is None:
             return False
-        if self.outcome is not None:
-            return self.outcome(result)
-        return None if isinstance(result.output, DeferredToolRequests) else True
+        if isinstance(result.output, DeferredToolRequests):
+            # Nobody knows yet how it will end.
+            return None
+        return True if self.outcome is None else self.outcome(result)
 
-    async def _conclude(self, ctx: RunContext[Any], run_id: str, turns: list[Turn], success: bool | None) -> None:
+    async def _conclude(
+        self,
+        ctx: RunContext[Any],
+        run_id: str,
+        end: str,
+        result: AgentRunResult[Any] | None,
+        error: Exception | None,
+    ) -> None:
+        is_raised = self.on_error == "raise" and end == "completed"
+        failures: list[Exception] = []
+
+        def fail(failure: Exception, log: str, note: str) -> None:
+            failures.append(failure)
+            # Its text may quote a memory.
+            if not is_raised:
+                _logger.warning(f"{log}: %s", run_id, type(failure).__name__)  # noqa: G004 - the same two texts
+            if error is not None:
+                error.add_note(f"{note}: {type(failure).__name__}")
+
+        # A result that cannot be written, a mistake in `outcome`, a store that is away: the run itself has ended.
         try:
-            if turns:
+            if turns := self._turns(ctx, run_id, end, result):
                 await self.record(ctx, ctx.conversation_id or run_id, turns)
-        finally:
+        except Exception as failure:  # noqa: BLE001
+            fail(failure, "run %s is not recorded", "The run is not recorded in memory")
+        try:
+            success = self._success(end, result)
             if success is not None:
                 await self.report(ctx, success)
+        except Exception as failure:  # noqa: BLE001
+            fail(failure, "the outcome of run %s is not reported", "The outcome of the run is not reported")
+        if is_raised and failures:
+            raise failures[0]
 
     def _scored_run(self, ctx: RunContext[Any]) -> str | None:
         return ctx.run_id if self.learn else None

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pydantic import TypeAdapter
 from pydantic_ai.framing import register_tag, wrap
 from pydantic_ai.messages import (
+    BinaryContent,
     ModelMessage,
     ModelRequest,
     ModelResponse,
@@ -21,7 +21,9 @@ from pydantic_ai.messages import (
     UserPromptPart,
     post_compaction_window,
 )
+from pydantic_core import to_json
 
+from agent_reminiscence.config.constants import MAX_CONTENT_CHARACTERS
 from agent_reminiscence.domain.filter import MAX_CONDITIONS, Filter
 from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.domain.turn import Turn
@@ -36,7 +38,11 @@ _TAG: Final = register_tag("recalled_memory")
 # Pydantic AI marks with it what it, or another capability, puts into the user's role.
 _FRAMEWORK: Final = "__pydantic_ai__"
 _NUMBER = re.compile(r"^\[(\d+)\] ", re.MULTILINE)
-_OUTPUT: Final = TypeAdapter(object)
+_FILES: Final = (BinaryContent, bytes, bytearray)
+# PostgreSQL cannot store them: NUL, and halves of a pair that are alone.
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+# The speaker's name stands before it.
+_MAX_TEXT: Final = MAX_CONTENT_CHARACTERS - 100
 
 
 @dataclass(frozen=True)
@@ -123,10 +129,15 @@ def render_new(result: RetrievalResult, window: Window, token_budget: int) -> Re
 
 
 def question_of(prompt: str | Sequence[UserContent] | None) -> str:
-    """What a prompt asks, as text; '' if it has none."""
+    """What a prompt asks, as text that can be stored; '' if it has none."""
     if prompt is None:
         return ""
-    return prompt.strip() if isinstance(prompt, str) else "\n".join(_texts(prompt)).strip()
+    return storable(prompt if isinstance(prompt, str) else "\n".join(_texts(prompt)))
+
+
+def storable(text: str) -> str:
+    """A text without what cannot be stored: each such character is replaced, and what is too long is cut off."""
+    return _UNSTORABLE.sub("\ufffd", text.strip())[:_MAX_TEXT].rstrip()
 
 
 def turns_of(
@@ -148,7 +159,7 @@ def turns_of(
                 asked = [question_of(part.content) for part in message.parts if isinstance(part, UserPromptPart)]
                 said += [("user", text) for text in asked if text]
             case ModelResponse():
-                text = "".join(part.content for part in message.parts if isinstance(part, TextPart)).strip()
+                text = storable("".join(part.content for part in message.parts if isinstance(part, TextPart)))
                 said += [("assistant", text)] if text else []
     if question and not any(speaker == "user" for speaker, _ in said):
         said.insert(0, ("user", question))
@@ -164,10 +175,18 @@ def turns_of(
 
 
 def _output_text(output: object) -> str:
-    """A result as text: JSON, unless it is text itself."""
-    if output is None or isinstance(output, str):
-        return (output or "").strip()
-    return _OUTPUT.dump_json(output, fallback=str).decode()
+    """A result as text: JSON, unless it is text itself; '' for files, which are not recorded."""
+    if isinstance(output, str):
+        return storable(output)
+    if isinstance(output, list | tuple) and any(isinstance(item, _FILES) for item in output):
+        output = [item for item in output if not isinstance(item, _FILES)] or None
+    if output is None or isinstance(output, _FILES):
+        return ""
+    try:
+        written = to_json(output, bytes_mode="base64", inf_nan_mode="constants", fallback=str).decode()
+    except Exception:  # noqa: BLE001 - its own serializers may do anything
+        written = str(output)
+    return storable(written)
 
 
 def _says(text: str, result: str) -> bool:

@@ -14,11 +14,12 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from pydantic import BaseModel
+from pydantic import BaseModel, model_serializer
 from pydantic_ai import Agent, DeferredToolRequests, RunContext, capture_run_messages
 from pydantic_ai.capabilities import Instrumentation, ProcessHistory
 from pydantic_ai.messages import (
     BinaryContent,
+    BinaryImage,
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
@@ -309,6 +310,63 @@ async def test_a_result_that_is_no_text_is_recorded_as_json(memory: AgentMem) ->
         ("user", "Two seats from Split."),
         ("assistant", '{"harbour":"Split","seats":2}'),
     ]
+
+
+@dataclass
+class _Drawing:
+    data: bytes
+
+
+class _Unwritable(BaseModel):
+    number: int
+
+    @model_serializer
+    def _write(self) -> Any:
+        raise RuntimeError("no JSON")
+
+
+@pytest.mark.parametrize(
+    ("output", "recorded"),
+    [
+        (_Drawing(b"\x89PNG\xff"), '{"data":"iVBOR_8="}'),
+        (_Unwritable(number=7), "number=7"),
+        ([], "[]"),
+        ([BinaryImage(b"\x89PNG\xff", media_type="image/png"), "A boat"], '["A boat"]'),
+        (BinaryImage(b"\x89PNG\xff", media_type="image/png"), None),
+        (b"\x89PNG\xff", None),
+    ],
+)
+async def test_no_result_keeps_its_run_from_being_recorded(
+    memory: AgentMem, output: Any, recorded: str | None
+) -> None:
+    """What has no JSON is recorded as Python shows it; images and other files are left out."""
+
+    def draw(subject: str) -> Any:
+        return output
+
+    script = Script(ModelResponse([ToolCallPart("final_result", {"subject": "boat"})]))
+    agent = Agent(script.model(), output_type=draw, capabilities=[Reminiscence(memory, external_id="ana", tools=())])
+
+    assert (await agent.run("Draw my boat.", conversation_id="chat")).output is output
+
+    answered = [] if recorded is None else [("assistant", recorded)]
+    assert await said(memory, "ana", "chat") == [("user", "Draw my boat."), *answered]
+
+
+async def test_characters_that_no_store_takes_do_not_cost_the_record(memory: AgentMem) -> None:
+    """They are replaced, and a text that is too long is cut off; what was meant can still be recalled."""
+    script = Script(says("It is red \ud83d and blue."), says("Long."))
+    agent = agent_of(memory, script, on_error="raise")
+
+    await agent.run("Where is \0 my boat?", deps=ANA, conversation_id="chat")
+    await agent.run("boat " * 201_000, deps=ANA, conversation_id="long")
+
+    assert await said(memory, "ana", "chat") == [
+        ("user", "Where is \ufffd my boat?"),
+        ("assistant", "It is red \ufffd and blue."),
+    ]
+    [(_, question), (_, answer)] = await said(memory, "ana", "long")
+    assert (len(question), answer) == (999_899, "Long.")
 
 
 @pytest.mark.parametrize("remember", ["never", "completed", "always"])
@@ -745,7 +803,7 @@ async def test_a_record_that_fails_after_its_run_is_reported(
         may_go_on.set()
         await capability.settle()
 
-    assert "could not be written: StoreError" in caplog.text
+    assert "is not recorded: StoreError" in caplog.text
     assert "boat" not in caplog.text
 
 

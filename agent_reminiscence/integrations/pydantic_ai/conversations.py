@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any, Final
 from uuid import UUID, uuid5
 
@@ -15,6 +15,7 @@ from pydantic_ai.conversation_store import (
     ConversationRecord,
     ConversationStore,
 )
+from pydantic_ai.messages import ToolCallPart
 
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.erasure import ErasureReceipt
@@ -22,7 +23,9 @@ from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import IdempotencyConflictError, InvalidInputError, PositionConflictError
 from agent_reminiscence.integrations.pydantic_ai.entries import (
     Json,
+    awaited_calls,
     batches,
+    calls_of,
     is_small,
     read_entry,
     read_record,
@@ -40,6 +43,7 @@ MESSAGES: Final = "pydantic_ai.messages"
 # An event takes 1 MiB; the rest is for the record.
 _BATCH_BYTES: Final = 900_000
 _PAGE: Final = 100
+_LAST_MESSAGES: Final = 4
 _MAX_HOMES: Final = 10_000
 _KEYS: Final = UUID("5f0f5f5c-9a57-4a0e-9d0b-6f3f1f1b7a51")
 
@@ -108,7 +112,7 @@ class ReminiscenceConversations(ConversationStore):
         before: int | None = None
         while limit is None or len(found) < limit:
             page = await self._memory.ledger.read_latest(self._external_id, SAVED, before=before, limit=_PAGE)
-            records = [self._record_of(event) for event in page]
+            records = [await self._record_of(event) for event in page]
             found += [record for record in records if record is not None and scope in (None, record.scope)]
             if len(page) < _PAGE:
                 break
@@ -133,14 +137,20 @@ class ReminiscenceConversations(ConversationStore):
             raise ConversationConflict(record.conversation_id)
         # A head that an erasure has taken may stay: the history begins after it.
         known = {entry.id for entry in new_entries} | ({stored.head_id} if stored is not None else set())
+        start = record.conversation_id if stored is not None else record.forked_from or record.conversation_id
         if record.head_id is not None and record.head_id not in known:
-            start = record.conversation_id if stored is not None else record.forked_from or record.conversation_id
             if not await self._read_line(record.head_id, start, 1):
                 raise ConversationConflict(record.conversation_id)
         if stored is None and record.forked_from is not None:
             *_, further = await self._find(record.forked_from)
             ancestors = list(dict.fromkeys([record.forked_from, *further, *ancestors]))
-        written = await self._checked(record)
+        waiting = record.deferred_tool_requests
+        awaited = {call.tool_call_id for call in (*waiting.calls, *waiting.approvals)} if waiting is not None else set()
+        calls = calls_of(entry.message for entry in new_entries)
+        if not awaited <= calls.keys():
+            known_head = new_entries[0].parent_id if new_entries else record.head_id
+            calls = await self._calls(awaited, known_head, start) | calls
+        written = await self._checked(write_record(record, calls))
         *earlier, last = [*batches([write_entry(entry) for entry in new_entries], _BATCH_BYTES), []]
         if earlier and is_small(earlier[-1], _BATCH_BYTES):
             last = earlier.pop()
@@ -193,14 +203,27 @@ class ReminiscenceConversations(ConversationStore):
         page = await self._memory.ledger.read_conversation(self._external_id, conversation_id, kinds=[SAVED], limit=1)
         if not page:
             return 0, None, []
-        return page[0].position, self._record_of(page[0]), list(page[0].payload.get("ancestors", ()))
+        return page[0].position, await self._record_of(page[0]), list(page[0].payload.get("ancestors", ()))
 
-    def _record_of(self, event: Event) -> ConversationRecord | None:
-        if event.payload["conversation"] is None:
+    async def _record_of(self, event: Event) -> ConversationRecord | None:
+        written = event.payload["conversation"]
+        if written is None:
             return None
-        record = read_record(event.payload["conversation"])
+        calls = await self._calls(awaited_calls(written), written["head_id"], written["conversation_id"])
+        record = read_record(written, calls)
         self._note_homes(record)
         return record
+
+    async def _calls(self, call_ids: Set[str], head_id: str | None, start: str) -> dict[str, ToolCallPart]:
+        """Those of some calls that stand in the history up to `head_id`: in its last messages, as a rule."""
+        found: dict[str, ToolCallPart] = {}
+        if call_ids and head_id is not None:
+            for limit in (_LAST_MESSAGES, None):
+                entries = await self._read_line(head_id, start, limit)
+                found = calls_of(entry.message for entry in entries)
+                if call_ids <= found.keys():
+                    break
+        return found
 
     def _note_homes(self, record: ConversationRecord) -> None:
         for entry_id in (record.head_id, *record.branches):
@@ -250,13 +273,12 @@ class ReminiscenceConversations(ConversationStore):
             after = page[-1].position
         return None
 
-    async def _checked(self, record: ConversationRecord) -> Json:
+    async def _checked(self, written: Json) -> Json:
         """A record as JSON.
 
         Raises:
             InvalidInputError: What conversations are told apart or listed by looks like a secret.
         """
-        written = write_record(record)
         redacted = await self._memory.ledger.redacted(written)
         for name in ("conversation_id", "head_id", "scope", "forked_from", "forked_at", "branches", "revision"):
             if redacted[name] != written[name]:

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from pydantic_ai import Agent, DeferredToolRequests
+from pydantic_ai import Agent, ApprovalRequired, DeferredToolRequests
 from pydantic_ai.conversation import Conversation, ConversationTypeAdapter
 from pydantic_ai.conversation_store import ConversationConflict, ConversationEntry, ConversationRecord
 from pydantic_ai.messages import (
@@ -230,6 +230,54 @@ async def test_a_run_that_waits_for_approval_is_resumed_from_the_store(memory: A
 
     assert result.output == "Sold."
     assert (await loaded(store, "chat")).deferred_tool_requests is None
+
+
+async def _pauses(store: ReminiscenceConversations, metadata: dict[str, Any] | None = None, **arguments: Any) -> None:
+    """Save a run as "trip" that waits for the approval of a call with these arguments."""
+
+    def call(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        return ModelResponse([ToolCallPart("book", arguments)])
+
+    agent = Agent(FunctionModel(call), output_type=[str, DeferredToolRequests])
+
+    @agent.tool_plain
+    def book(harbour: str) -> str:
+        raise ApprovalRequired(metadata)
+
+    await store.save(await agent.run("Book it.", conversation_id="trip"))
+
+
+@pytest.mark.parametrize("harbour", ["Split", "x" * 600_000, "a\0b"])
+async def test_a_call_that_waits_is_stored_once_whatever_its_arguments(memory: AgentMem, harbour: str) -> None:
+    """In its message; the record names it, also in a fork, with its metadata."""
+    store = ReminiscenceConversations(memory, "ana")
+    await _pauses(store, {"why": "dear\0"}, harbour=harbour)
+    await store.fork("trip", new_conversation_id="fork")
+    # Saved again without a new message.
+    await store.save(await loaded(store, "fork"))
+
+    for name in ("trip", "fork"):
+        requests = (await loaded(ReminiscenceConversations(memory, "ana"), name)).deferred_tool_requests
+        assert requests is not None
+        [call] = requests.approvals
+        assert call.args == {"harbour": harbour}
+        assert requests.metadata == {call.tool_call_id: {"why": "dear\0"}}
+
+
+async def test_a_fork_keeps_no_arguments_of_an_erased_call(memory: AgentMem) -> None:
+    """It waits for nothing any more, and goes on."""
+    store = ReminiscenceConversations(memory, "ana")
+    await _pauses(store, {}, harbour="Zvonimirgrad")
+    await store.fork("trip", new_conversation_id="fork")
+
+    receipt = await store.erase("trip")
+
+    assert (await memory.admin.verify_erased(receipt, text="Zvonimirgrad")).ok
+    fork = await loaded(ReminiscenceConversations(memory, "ana"), "fork")
+    assert (fork.messages, fork.deferred_tool_requests) == ([], None)
+    fork.messages.append(asks("Is there a ferry?"))
+    await store.save(fork)
+    assert texts((await loaded(store, "fork")).messages) == ["Is there a ferry?"]
 
 
 async def test_a_secret_is_not_stored_and_the_conversation_goes_on_without_it(memory: AgentMem) -> None:

@@ -19,7 +19,7 @@ from pydantic_ai.template import TemplateStr
 
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.core import AgentMem
-from agent_reminiscence.domain.turn import Turn
+from agent_reminiscence.domain.turn import Turn, read_turns
 from agent_reminiscence.exceptions import (
     ConfigurationError,
     InvalidInputError,
@@ -259,7 +259,15 @@ class Reminiscence(AbstractCapability[Any]):
     async def record(self, ctx: RunContext[Any], conversation_id: str, turns: list[Turn]) -> None:
         """Record turns; those that were recorded before are left out."""
         async with self._seat:
-            await self.memory.conversation(self._tenant_of(ctx), conversation_id).add_turns(turns)
+            written = await self.memory.conversation(self._tenant_of(ctx), conversation_id).add_turns(turns)
+            stored = {turn.id: turn.text for turn in read_turns(written.content, written.metadata)}
+            for turn in turns:
+                kept = stored.get(turn.id, turn.text)
+                if kept != turn.text and kept != await self._redacted(turn.text):
+                    _logger.warning(
+                        "run %s is recorded in part: its run_id was used before; give each run one of its own", ctx.run_id
+                    )
+                    break
 
     @durable_operation("report")
     async def report(self, ctx: RunContext[Any], success: bool) -> None:
@@ -284,7 +292,8 @@ class Reminiscence(AbstractCapability[Any]):
         except ReminiscenceError as error:
             self._pass_over(error, "a search of run %s found nothing", ctx.run_id)
             return Answer(_AWAY)
-        return Answer(result.as_prompt() or _NOTHING)
+        memory_ids = tuple(dict.fromkeys(str(hit.memory_id) for hit in result.hits))
+        return Answer(result.as_prompt() or _NOTHING, memory_ids=memory_ids)
 
     @durable_operation("note")
     async def note(self, ctx: RunContext[Any], text: str, title: str) -> Answer:
@@ -298,7 +307,7 @@ class Reminiscence(AbstractCapability[Any]):
                     metadata={"origin": ORIGIN},
                     conversation_id=ctx.conversation_id,
                     source="agent",
-                    idempotency_key=call_key(ctx),
+                    idempotency_key=call_key(ctx, title, text),
                 )
         except (InvalidInputError, QuotaExceededError) as error:
             return Answer(str(error), is_refused=True)
@@ -376,6 +385,9 @@ class Reminiscence(AbstractCapability[Any]):
             fail(failure, "the outcome of run %s is not reported", "The outcome of the run is not reported")
         if is_raised and failures:
             raise failures[0]
+
+    async def _redacted(self, text: str) -> str:
+        return str((await self.memory.ledger.redacted({"text": text}))["text"])
 
     def _scored_run(self, ctx: RunContext[Any]) -> str | None:
         return ctx.run_id if self.learn else None

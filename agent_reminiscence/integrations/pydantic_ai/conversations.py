@@ -33,6 +33,7 @@ from agent_reminiscence.integrations.pydantic_ai.entries import (
     write_entry,
     write_record,
 )
+from agent_reminiscence.integrations.pydantic_ai.messages import withhold
 
 SAVED: Final = "pydantic_ai.conversation"
 """The kind of event that a save, a branch, a fork or a deletion of a conversation appends."""
@@ -53,8 +54,8 @@ class ReminiscenceConversations(ConversationStore):
 
     Each save is one event, which holds the record and the new messages; two writers of one conversation, in whatever
     processes, cannot both succeed. A deletion is an event, too: the messages stay in the ledger, for forks and for the
-    record, until `erase`. Secrets are redacted in what is stored, and `save` replaces the messages that held some, so
-    that the conversation goes on with what is stored.
+    record, until `erase`. Secrets are redacted in what is stored, and quoted memories are left out; `save` replaces the
+    messages that held some, so that the conversation goes on with what is stored.
 
     Args:
         memory: An open memory.
@@ -70,7 +71,11 @@ class ReminiscenceConversations(ConversationStore):
     async def save(
         self, conversation: Conversation | AgentRunResult[Any], *, scope: str | None = None
     ) -> list[ConversationEntry]:
-        """As in `ConversationStore`. Messages in which redaction finds a secret are replaced in `conversation` first.
+        """As in `ConversationStore`. Some messages are replaced in `conversation` first.
+
+        Those in which redaction finds a secret, and those that quote memories: what `Reminiscence` has shown, and what
+        `search_memory` has returned. Their text is not kept, so that an erasure of a memory need not look for it here;
+        the next run recalls again.
 
         Raises:
             ConversationConflict: As in `ConversationStore`.
@@ -82,6 +87,7 @@ class ReminiscenceConversations(ConversationStore):
         else:
             messages, start = conversation.messages, conversation.new_message_index
         for index in range(start or 0, len(messages)):
+            messages[index] = withhold(messages[index])
             written = write_entry(ConversationEntry(parent_id=None, message=messages[index]))
             redacted = await self._memory.ledger.redacted(written)
             if redacted != written:

@@ -6,17 +6,19 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeGuard
 
 from pydantic_ai.framing import register_tag, wrap
 from pydantic_ai.messages import (
     BinaryContent,
     ModelMessage,
     ModelRequest,
+    ModelRequestPart,
     ModelResponse,
     TextContent,
     TextPart,
+    ToolReturnPart,
     UserContent,
     UserPromptPart,
     post_compaction_window,
@@ -37,6 +39,9 @@ RUNS: Final = "pydantic_ai"
 _TAG: Final = register_tag("recalled_memory")
 # Pydantic AI marks with it what it, or another capability, puts into the user's role.
 _FRAMEWORK: Final = "__pydantic_ai__"
+# Says in the metadata of a part that its text is not kept, so the model does not see what it showed.
+_WITHHELD: Final = "is_withheld"
+_NOT_KEPT: Final = "Memories that were quoted here are not kept with the conversation."
 _NUMBER = re.compile(r"^\[(\d+)\] ", re.MULTILINE)
 _FILES: Final = (BinaryContent, bytes, bytearray)
 # PostgreSQL cannot store them: NUL, and halves of a pair that are alone.
@@ -93,7 +98,7 @@ class Window:
     def of(cls, messages: Sequence[ModelMessage]) -> Window:
         """The window of a history, after its last compaction."""
         seen = post_compaction_window(messages)
-        ours = [metadata for message in seen for metadata in _our_metadata(message)]
+        ours = [one for message in seen for one in _our_metadata(message) if not one.get(_WITHHELD)]
         runs = dict.fromkeys(message.run_id for message in seen if message.run_id is not None)
         return cls(
             digests=frozenset(str(metadata.get("digest")) for metadata in ours),
@@ -126,6 +131,38 @@ def render_new(result: RetrievalResult, window: Window, token_budget: int) -> Re
         chunk_ids=tuple(str(hit.chunk_id) for hit in shown),
         memory_ids=tuple(dict.fromkeys(str(hit.memory_id) for hit in shown)),
     )
+
+
+def withhold(message: ModelMessage) -> ModelMessage:
+    """A message without the text of the memories that it quotes, so that no copy of it outlives their erasure.
+
+    Returns:
+        The same object if it quotes none.
+    """
+    if not isinstance(message, ModelRequest):
+        return message
+    parts = [_without_memories(part) for part in message.parts]
+    is_same = all(one is other for one, other in zip(parts, message.parts, strict=True))
+    return message if is_same else replace(message, parts=parts)
+
+
+def _without_memories(part: ModelRequestPart) -> ModelRequestPart:
+    if isinstance(part, ToolReturnPart) and _is_quoted(part.metadata):
+        return replace(part, content=_NOT_KEPT, metadata={**part.metadata, _WITHHELD: True})
+    if isinstance(part, UserPromptPart) and not isinstance(part.content, str):
+        content = [
+            replace(item, content=wrap(_TAG, _NOT_KEPT), metadata={**item.metadata, _WITHHELD: True})
+            if isinstance(item, TextContent) and _is_quoted(item.metadata)
+            else item
+            for item in part.content
+        ]
+        if any(one is not other for one, other in zip(content, part.content, strict=True)):
+            return replace(part, content=content)
+    return part
+
+
+def _is_quoted(metadata: object) -> TypeGuard[Mapping[str, Any]]:
+    return isinstance(metadata, Mapping) and metadata.get("origin") == ORIGIN and not metadata.get(_WITHHELD)
 
 
 def question_of(prompt: str | Sequence[UserContent] | None) -> str:

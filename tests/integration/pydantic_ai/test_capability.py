@@ -583,8 +583,40 @@ async def test_a_note_is_stored_once_for_each_call(memory: AgentMem) -> None:
     [note] = await memory.get_active_memories("ana")
     [event] = await memory.ledger.read("ana")
     assert (note.title, note.content, event.source) == ("Boat", "The boat is red.", "agent")
-    assert event.idempotency_key == f"{result.run_id}:call-1"
+    assert event.idempotency_key is not None
+    assert event.idempotency_key.startswith(f"{result.run_id}:call-1:")
     assert _returns(script.asked[1]) == ["Stored."]
+
+
+async def test_two_notes_of_calls_with_one_id_are_two_notes(memory: AgentMem) -> None:
+    """Some models number their calls alike in each answer."""
+    notes = [
+        ModelResponse([ToolCallPart("remember", {"text": text}, tool_call_id="call_0")])
+        for text in ("The boat is red.", "The boat is fast.", "The boat is fast.")
+    ]
+    script = Script(*notes, says("Done."))
+
+    await agent_of(memory, script, remember="never").run("Remember it.", deps=ANA)
+
+    assert _returns(script.asked[-1]) == ["Stored."] * 3
+    assert sorted(note.content for note in await memory.get_active_memories("ana")) == [
+        "The boat is fast.",
+        "The boat is red.",
+    ]
+
+
+async def test_a_run_id_that_is_used_twice_is_reported(memory: AgentMem, caplog: pytest.LogCaptureFixture) -> None:
+    """What its second run says is left out. A record that is repeated, with a secret or not, is none."""
+    capability = Reminiscence(memory, external_id="ana", tools=())
+    agent = Agent(Script(says("One."), says("One."), says("Two.")).model(), capabilities=[capability])
+
+    for _ in range(2):
+        await agent.run("password: hunter2secret", conversation_id="chat", run_id="job-1")
+    assert "run_id" not in caplog.text
+    await agent.run("Where is the boat?", conversation_id="chat", run_id="job-1")
+
+    assert "run job-1 is recorded in part: its run_id was used before" in caplog.text
+    assert len(await said(memory, "ana", "chat")) == 2
 
 
 async def test_a_note_that_is_refused_can_be_mended_by_the_model(memory: AgentMem) -> None:

@@ -405,6 +405,38 @@ async def test_a_fork_of_a_fork_keeps_what_nobody_has_erased(memory: AgentMem) -
         assert texts((await loaded(other, "last")).messages) == ["One", "Two", "Three"]
 
 
+async def test_an_erased_memory_is_not_left_in_saved_conversations(memory: AgentMem) -> None:
+    """Neither as it was shown nor as it was found: only ids are kept, and the next run recalls again."""
+    note = await memory.create_active_memory("ana", "Ferry", "The captain of the ferry is Zvonimir Horvat.")
+    asked: list[list[ModelMessage]] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        asked.append(list(messages))
+        is_first = len(asked) == 1
+        return ModelResponse([ToolCallPart("search_memory", {"query": "captain"}) if is_first else TextPart("Him.")])
+
+    agent = Agent(FunctionModel(answer), capabilities=[Reminiscence(memory, external_id="ana")])
+    store = ReminiscenceConversations(memory, "ana")
+    result = await agent.run("Who is the captain of the ferry?", conversation_id="chat")
+    assert str(asked[-1]).count("Zvonimir Horvat") == 2
+
+    await store.save(result)
+    conversation = await loaded(store, "chat")
+
+    assert conversation.messages == result.all_messages() == result.conversation.messages
+    assert "Zvonimir" not in str(conversation.messages)
+    assert str(conversation.messages).count(str(note.id)) == 2
+    await store.save(await agent.run("Who is the captain of the ferry?", conversation=conversation))
+    assert str(asked[-1]).count("Zvonimir Horvat") == 1
+    [record] = await store.list_conversations()
+    assert record.branches == []
+
+    receipt = await memory.admin.erase("ana", memory_id=note.id)
+
+    assert (await memory.admin.verify_erased(receipt, text="Zvonimir Horvat")).ok
+    assert "Zvonimir" not in str((await loaded(ReminiscenceConversations(memory, "ana"), "chat")).messages)
+
+
 async def test_who_loaded_a_conversation_before_its_erasure_cannot_bring_it_back(memory: AgentMem) -> None:
     """The revision is no longer there."""
     store = ReminiscenceConversations(memory, "ana")

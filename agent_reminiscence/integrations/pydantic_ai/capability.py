@@ -265,7 +265,8 @@ class Reminiscence(AbstractCapability[Any]):
                 kept = stored.get(turn.id, turn.text)
                 if kept != turn.text and kept != await self._redacted(turn.text):
                     _logger.warning(
-                        "run %s is recorded in part: its run_id was used before; give each run one of its own", ctx.run_id
+                        "run %s is recorded in part: its run_id was used before; give each run one of its own",
+                        ctx.run_id,
                     )
                     break
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence, Set
+from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID, uuid5
 
@@ -20,7 +21,12 @@ from pydantic_ai.messages import ToolCallPart
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.erasure import ErasureReceipt
 from agent_reminiscence.domain.event import Event
-from agent_reminiscence.exceptions import IdempotencyConflictError, InvalidInputError, PositionConflictError
+from agent_reminiscence.exceptions import (
+    CommitUnknownError,
+    IdempotencyConflictError,
+    InvalidInputError,
+    PositionConflictError,
+)
 from agent_reminiscence.integrations.pydantic_ai.entries import (
     Json,
     awaited_calls,
@@ -67,6 +73,8 @@ class ReminiscenceConversations(ConversationStore):
         self._external_id = external_id
         # In which conversation the chain of an entry begins: what the base class asks for has only the entry's id.
         self._homes: OrderedDict[str, str] = OrderedDict()
+        # By conversation: the last save of it if nobody knows whether it was written.
+        self._unknown: dict[str, _Unknown] = {}
 
     async def save(
         self, conversation: Conversation | AgentRunResult[Any], *, scope: str | None = None
@@ -79,6 +87,7 @@ class ReminiscenceConversations(ConversationStore):
 
         Raises:
             ConversationConflict: As in `ConversationStore`.
+            CommitUnknownError: Nobody knows whether it was written; repeat it, with this object.
             InvalidInputError: A message or an id cannot be stored; nothing is written.
             QuotaExceededError, RedactionError, StoreError: As in `memory.ledger.append`.
         """
@@ -92,7 +101,8 @@ class ReminiscenceConversations(ConversationStore):
             redacted = await self._memory.ledger.redacted(written)
             if redacted != written:
                 messages[index] = read_redacted(redacted)
-        return await super().save(conversation, scope=scope)
+        written_before = await self._take_up(conversation)
+        return await super().save(conversation, scope=scope) if written_before is None else written_before
 
     async def erase(self, conversation_id: str, *, actor: str | None = None) -> ErasureReceipt:
         """Erase a conversation: what this stored of it, deleted or not, and all else with this `conversation_id`.
@@ -170,7 +180,12 @@ class ReminiscenceConversations(ConversationStore):
                 idempotency_key=_key("messages", record.conversation_id, record.revision, str(number)),
             )
         payload: Json = {"conversation": written, "entries": last, "ancestors": ancestors}
-        await self._append(record.conversation_id, position, payload, "saved", record.revision)
+        try:
+            await self._append(record.conversation_id, position, payload, "saved", record.revision)
+        except CommitUnknownError:
+            unknown = _Unknown(expected_revision, record.revision, tuple(new_entries))
+            self._unknown[record.conversation_id] = unknown
+            raise
         self._note_homes(record)
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
@@ -307,6 +322,41 @@ class ReminiscenceConversations(ConversationStore):
             )
         except (PositionConflictError, IdempotencyConflictError):
             raise ConversationConflict(conversation_id) from None
+
+    async def _take_up(self, conversation: Conversation | AgentRunResult[Any]) -> list[ConversationEntry] | None:
+        """Go on behind a save whose answer was lost, if it was written; what it wrote if nothing has come since."""
+        is_result = isinstance(conversation, AgentRunResult)
+        held = conversation.conversation if is_result else conversation
+        unknown = self._unknown.get(held.conversation_id)
+        if unknown is None or unknown.after != held.revision:
+            return None
+        record = await self.read_record(held.conversation_id)
+        del self._unknown[held.conversation_id]
+        if record is None or record.revision != unknown.revision:
+            return None
+        if is_result:
+            # As the base class does; there is no public way.
+            conversation._conversation_saved(unknown.revision)  # noqa: SLF001
+            return list(unknown.entries)
+        last = unknown.entries[-1].message if unknown.entries else None
+        saved = next((n for n, message in enumerate(held.messages, 1) if message is last), held.new_message_index)
+        held.revision, held.new_message_index = unknown.revision, saved
+        return list(unknown.entries) if saved == len(held.messages) else None
+
+
+@dataclass(frozen=True)
+class _Unknown:
+    """A save whose answer was lost.
+
+    Attributes:
+        after: The revision that it continues.
+        revision: Its own.
+        entries: What it adds.
+    """
+
+    after: str | None
+    revision: str
+    entries: tuple[ConversationEntry, ...]
 
 
 def _as_entries(line: Sequence[Json], *, is_whole: bool) -> list[ConversationEntry]:

@@ -336,9 +336,7 @@ class _Unwritable(BaseModel):
         (b"\x89PNG\xff", None),
     ],
 )
-async def test_no_result_keeps_its_run_from_being_recorded(
-    memory: AgentMem, output: Any, recorded: str | None
-) -> None:
+async def test_no_result_keeps_its_run_from_being_recorded(memory: AgentMem, output: Any, recorded: str | None) -> None:
     """What has no JSON is recorded as Python shows it; images and other files are left out."""
 
     def draw(subject: str) -> Any:

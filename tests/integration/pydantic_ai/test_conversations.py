@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -26,7 +27,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolResults
 
-from agent_reminiscence import AgentMem, Config, InvalidInputError
+from agent_reminiscence import AgentMem, CommitUnknownError, Config, Event, InvalidInputError
 from agent_reminiscence.integrations.pydantic_ai import Reminiscence, ReminiscenceConversations
 
 _PATIENCE_SECONDS = 120
@@ -119,14 +120,80 @@ async def test_a_save_and_a_deletion_at_once_leave_one_of_them(memory: AgentMem)
         assert await store.load(name) is None
 
 
-async def test_a_save_that_is_repeated_after_a_lost_answer_is_no_conflict(memory: AgentMem) -> None:
-    """The same record with the same revision is the same save."""
+@pytest.fixture
+def lose_answers(memory: AgentMem, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each True in it, the next append is written, or for False is not, and its caller does not learn which."""
+    lost: list[bool] = []
+    append = memory.ledger.append
+
+    async def lossy(*args: Any, **options: Any) -> Event:
+        if not lost:
+            return await append(*args, **options)
+        if lost.pop(0):
+            await append(*args, **options)
+        raise CommitUnknownError("the connection was lost during COMMIT")
+
+    monkeypatch.setattr(memory.ledger, "append", lossy)
+    return lost
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+async def test_a_save_that_is_repeated_after_a_lost_answer_is_no_conflict(
+    memory: AgentMem, lose_answers: list[bool], is_written: bool
+) -> None:
+    """Also if the conversation has gone on meanwhile; each message is stored once."""
+    store = ReminiscenceConversations(memory, "ana")
+    conversation = Conversation(conversation_id="chat", messages=[asks("Hello")])
+    for number in range(3):
+        lose_answers.append(is_written)
+        with pytest.raises(CommitUnknownError):
+            await store.save(conversation)
+        if number == 1:
+            conversation.messages.append(asks("Quickly."))
+        await store.save(conversation)
+        conversation.messages.append(asks(str(number)))
+    await store.save(conversation)
+
+    assert texts((await loaded(store, "chat")).messages) == ["Hello", "0", "Quickly.", "1", "2"]
+    await _assert_each_message_is_stored_once(memory, store, 5)
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+async def test_a_result_whose_save_is_repeated_after_a_lost_answer_is_no_conflict(
+    memory: AgentMem, lose_answers: list[bool], is_written: bool
+) -> None:
+    """And the next run goes on behind it."""
+    store = ReminiscenceConversations(memory, "ana")
+    agent = Agent(FunctionModel(_answer))
+    result = await agent.run("Hello", conversation_id="chat")
+    for question in ("And you?", "Bye."):
+        lose_answers.append(is_written)
+        with pytest.raises(CommitUnknownError):
+            await store.save(result)
+        assert len(await store.save(result)) == 2
+        result = await agent.run(question, conversation=result.conversation)
+    await store.save(result)
+
+    assert texts((await loaded(store, "chat")).messages) == ["Hello", "And you?", "Bye."]
+    await _assert_each_message_is_stored_once(memory, store, 6)
+
+
+async def _assert_each_message_is_stored_once(
+    memory: AgentMem, store: ReminiscenceConversations, messages: int
+) -> None:
+    [record] = await store.list_conversations()
+    assert record.branches == []
+    saves = await memory.ledger.read("ana", kinds=["pydantic_ai.conversation"])
+    assert sum(len(save.payload["entries"]) for save in saves) == messages
+
+
+async def test_a_record_that_is_written_again_is_a_conflict(memory: AgentMem) -> None:
+    """Its writer has not read the revision that it replaces."""
     store = ReminiscenceConversations(memory, "ana")
     entry = ConversationEntry(parent_id=None, message=asks("Hello"))
     record = ConversationRecord(conversation_id="chat", head_id=entry.id)
     await store.write_record(record, new_entries=[entry], expected_revision=None)
 
-    # As append() repeats it; a caller who writes it anew has read the new revision and is refused.
     with pytest.raises(ConversationConflict):
         await store.write_record(record, new_entries=[entry], expected_revision=None)
 
@@ -466,16 +533,22 @@ async def test_an_erased_text_leaves_what_was_said_after_it(memory: AgentMem) ->
     assert texts((await loaded(store, "chat")).messages) == ["One"]
 
 
-async def test_what_is_stored_survives_an_export(config: Callable[..., Config], memory: AgentMem) -> None:
+async def test_what_is_stored_survives_an_export(memory: AgentMem, tmp_path: Path) -> None:
     """The ledger holds all of it."""
     store = ReminiscenceConversations(memory, "ana")
     await store.save(Conversation(conversation_id="chat", messages=[asks("Hello"), asks("There")]))
     await store.fork("chat", at=1, new_conversation_id="fork")
+    await memory.admin.export("ana", tmp_path / "ana.jsonl")
 
-    assert (await memory.admin.verify("ana")).ok
-    await memory.admin.rebuild("ana")
+    await memory.admin.import_(tmp_path / "ana.jsonl", "copy")
 
-    assert texts((await loaded(ReminiscenceConversations(memory, "ana"), "fork")).messages) == ["Hello"]
+    assert (await memory.admin.verify("copy")).ok
+    copy = ReminiscenceConversations(memory, "copy")
+    assert texts((await loaded(copy, "chat")).messages) == ["Hello", "There"]
+    fork = await loaded(copy, "fork")
+    fork.messages.append(asks("Again"))
+    await copy.save(fork)
+    assert texts((await loaded(copy, "fork")).messages) == ["Hello", "Again"]
 
 
 async def test_tenants_never_see_each_others_conversations(memory: AgentMem) -> None:

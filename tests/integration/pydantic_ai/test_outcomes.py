@@ -96,7 +96,9 @@ async def test_a_run_that_pauses_says_nothing_yet(lessons: AgentMem) -> None:
     agent = Agent(
         FunctionModel(ask),
         output_type=[str, DeferredToolRequests],
-        capabilities=[Reminiscence(lessons, external_id="ana", learn=True, outcome=lambda result: "x" in result.output)],
+        capabilities=[
+            Reminiscence(lessons, external_id="ana", learn=True, outcome=lambda result: "x" in result.output)
+        ],
     )
 
     @agent.tool_plain(requires_approval=True)

@@ -134,7 +134,21 @@ async def test_as_many_failures_as_successes_change_nothing(config: MakeConfig) 
 async def test_a_smaller_limit_returns_the_first_hits_of_a_larger_one(config: MakeConfig) -> None:
     """Also where outcomes lift a passage over many others: each limit has to look as far down as it can come from."""
     dice = random.Random(3)
-    words = "lock gate canal iron wheel open left right boat pier water rope stone bridge".split()
+    words = (
+        "lock",
+        "gate",
+        "canal",
+        "iron",
+        "wheel",
+        "open",
+        "left",
+        "right",
+        "boat",
+        "pier",
+        "rope",
+        "stone",
+        "bridge",
+    )
     async with AgentMem(config(), clock=SetClock(_NOW)) as memory:
         for number in range(60):
             await _tell(memory, " ".join(dice.sample(words, 7)) + f" {number}.")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID, uuid5
@@ -154,9 +155,9 @@ class ReminiscenceConversations(ConversationStore):
         # A head that an erasure has taken may stay: the history begins after it.
         known = {entry.id for entry in new_entries} | ({stored.head_id} if stored is not None else set())
         start = record.conversation_id if stored is not None else record.forked_from or record.conversation_id
-        if record.head_id is not None and record.head_id not in known:
-            if not await self._read_line(record.head_id, start, 1):
-                raise ConversationConflict(record.conversation_id)
+        is_known = record.head_id is None or record.head_id in known
+        if not is_known and not await self._read_line(str(record.head_id), start, 1):
+            raise ConversationConflict(record.conversation_id)
         if stored is None and record.forked_from is not None:
             *_, further = await self._find(record.forked_from)
             ancestors = list(dict.fromkeys([record.forked_from, *further, *ancestors]))
@@ -235,7 +236,7 @@ class ReminiscenceConversations(ConversationStore):
         self._note_homes(record)
         return record
 
-    async def _calls(self, call_ids: Set[str], head_id: str | None, start: str) -> dict[str, ToolCallPart]:
+    async def _calls(self, call_ids: AbstractSet[str], head_id: str | None, start: str) -> dict[str, ToolCallPart]:
         """Those of some calls that stand in the history up to `head_id`: in its last messages, as a rule."""
         found: dict[str, ToolCallPart] = {}
         if call_ids and head_id is not None:
@@ -325,8 +326,7 @@ class ReminiscenceConversations(ConversationStore):
 
     async def _take_up(self, conversation: Conversation | AgentRunResult[Any]) -> list[ConversationEntry] | None:
         """Go on behind a save whose answer was lost, if it was written; what it wrote if nothing has come since."""
-        is_result = isinstance(conversation, AgentRunResult)
-        held = conversation.conversation if is_result else conversation
+        held = conversation.conversation if isinstance(conversation, AgentRunResult) else conversation
         unknown = self._unknown.get(held.conversation_id)
         if unknown is None or unknown.after != held.revision:
             return None
@@ -334,7 +334,7 @@ class ReminiscenceConversations(ConversationStore):
         del self._unknown[held.conversation_id]
         if record is None or record.revision != unknown.revision:
             return None
-        if is_result:
+        if isinstance(conversation, AgentRunResult):
             # As the base class does; there is no public way.
             conversation._conversation_saved(unknown.revision)  # noqa: SLF001
             return list(unknown.entries)

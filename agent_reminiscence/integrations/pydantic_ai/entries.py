@@ -96,8 +96,8 @@ def write_record(record: ConversationRecord, calls: Mapping[str, ToolCallPart]) 
         json.dumps(written, allow_nan=False)
     except (ValueError, TypeError) as error:
         raise InvalidInputError(
-            f"the record of the conversation cannot be written as JSON ({type(error).__name__}); give its deferred calls"
-            " metadata that JSON can represent"
+            f"the record of the conversation cannot be written as JSON ({type(error).__name__}); give its deferred"
+            " calls metadata that JSON can represent"
         ) from None
     waiting = written["deferred_tool_requests"]
     if waiting is not None:

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, TypeGuard, cast
 
 from pydantic_ai.framing import register_tag, wrap
 from pydantic_ai.messages import (
@@ -148,7 +148,10 @@ def withhold(message: ModelMessage) -> ModelMessage:
 
 def _without_memories(part: ModelRequestPart) -> ModelRequestPart:
     if isinstance(part, ToolReturnPart) and _is_quoted(part.metadata):
-        return replace(part, content=_NOT_KEPT, metadata={**part.metadata, _WITHHELD: True})
+        # None of the framework's own subclasses, whose content has a form of its own, carries our origin.
+        return replace(
+            cast("ToolReturnPart[Any]", part), content=_NOT_KEPT, metadata={**part.metadata, _WITHHELD: True}
+        )
     if isinstance(part, UserPromptPart) and not isinstance(part.content, str):
         content = [
             replace(item, content=wrap(_TAG, _NOT_KEPT), metadata={**item.metadata, _WITHHELD: True})

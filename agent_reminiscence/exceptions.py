@@ -213,7 +213,7 @@ class PositionConflictError(StoreError):
     ) -> None:
         super().__init__(
             f"the last event of kind {kind!r} in conversation {conversation_id!r} of external_id {external_id!r} is at"
-            f" position {position}, not {expected_position} (0 is none); read the conversation again and decide anew"
+            f" position {position}, not {expected_position} (0 is none); read the conversation again and decide again"
         )
         self.external_id = external_id
         self.conversation_id = conversation_id

@@ -40,15 +40,19 @@ WHERE e.external_id = $(external_id)p AND e.kind = 'memory.profile_written' AND 
     );
 
 -- name: find_resting_runs
--- What was recalled in a run, and how the run ended, where each chunk that it tells of is erased. An event that also names
--- another chunk stays; the erased ones no longer count, and their ids lead nowhere.
+-- What was recalled in a run, and how the run ended, where each chunk that it tells of is erased: with its memory, or with the
+-- event that brought it in, such as a consolidation that is emptied. An event that also names another chunk stays; the erased
+-- ones no longer count, and their ids lead nowhere.
 SELECT told.position
 FROM reminiscence.recalled_chunk AS r
 JOIN reminiscence.memory_chunk AS c ON c.external_id = $(external_id)p AND c.chunk_id = r.chunk_id
 CROSS JOIN LATERAL (VALUES (r.position), (r.outcome)) AS told (position)
 WHERE r.external_id = $(external_id)p AND told.position IS NOT NULL
 GROUP BY told.position
-HAVING bool_and(c.memory_id::text = ANY($(memory_ids)p::text[]) OR r.position = ANY($(positions)p::bigint[]));
+HAVING bool_and(
+    c.memory_id::text = ANY($(memory_ids)p::text[]) OR r.position = ANY($(positions)p::bigint[])
+    OR c.number >> 20 = ANY($(positions)p::bigint[])
+);
 
 -- part: rests
 -- Reflections, each with the events that it names as its grounds or that its model was shown. What somebody appended may hold

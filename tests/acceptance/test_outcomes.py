@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,6 +29,7 @@ from agent_reminiscence.sync import AgentMem as SyncAgentMem
 from tests.conftest import TestServer
 from tests.support.factories import stored_rows, superuser
 from tests.support.fakes import SetClock
+from tests.support.memorizing import fact, memorizing, reads
 from tests.support.redaction_cases import SECRETS
 from tests.support.scripted import ScriptedModel, answer, call
 from tests.support.steps import all_events, head_of, refusing, streams_held, texts
@@ -130,31 +132,54 @@ async def test_as_many_failures_as_successes_change_nothing(config: MakeConfig) 
 
 
 async def test_a_smaller_limit_returns_the_first_hits_of_a_larger_one(config: MakeConfig) -> None:
-    """Also where outcomes lift a passage over many others."""
+    """Also where outcomes lift a passage over many others: each limit has to look as far down as it can come from."""
+    dice = random.Random(3)
+    words = (
+        "lock",
+        "gate",
+        "canal",
+        "iron",
+        "wheel",
+        "open",
+        "left",
+        "right",
+        "boat",
+        "pier",
+        "rope",
+        "stone",
+        "bridge",
+    )
     async with AgentMem(config(), clock=SetClock(_NOW)) as memory:
-        await _check_smaller_limits(memory)
+        for number in range(60):
+            await _tell(memory, " ".join(dice.sample(words, 7)) + f" {number}.")
+        for rank, hit in enumerate((await _recall(memory, limit=50)).hits):
+            for repeat in range(4):
+                run = f"{rank}-{repeat}"
+                await _recall(memory, run, query=hit.content, limit=1)
+                await memory.admin.report_outcome("agent-1", run, success=rank % 5 == 4)
+
+        whole = [hit.chunk_id for hit in (await _recall(memory, limit=50)).hits]
+        for limit in range(1, 50):
+            part = [hit.chunk_id for hit in (await _recall(memory, limit=limit)).hits]
+            assert part == whole[:limit], limit
 
 
-async def _check_smaller_limits(memory: AgentMem) -> None:
-    tales = [f"The canal has gate {number}, and its wheel is {number} feet wide." for number in range(40)]
-    await _tell(memory, "\n\n".join([*tales, _LEFT]))
-    question = "Which gate of the canal has which wheel?"
-    everything = await _recall(memory, query=question, limit=100)
-    lowest = [hit.content for hit in everything.hits[-20:]]
-    for run in range(4):
-        found = await _recall(memory, f"bad-{run}", query=question, limit=8)
-        await memory.admin.report_outcome("agent-1", f"bad-{run}", success=False)
-        assert found.hits
-    for run, lesson in enumerate(lowest):
-        found = await _recall(memory, f"good-{run}", query=lesson, limit=1)
-        await memory.admin.report_outcome("agent-1", f"good-{run}", success=True)
+async def test_a_run_that_was_given_only_an_erased_fact_keeps_no_note(config: MakeConfig) -> None:
+    """A fact in a model's words goes with the consolidation that says it, although its memory stays."""
+    crew = "The crew meets at the pier."
+    model = ScriptedModel(reads(lambda shown: {"facts": [fact(shown, "Zanzibar is the crew's port.", crew)]}))
+    async with memorizing(config, model) as memory:
+        told = await memory.create_active_memory("agent-1", "Crew", crew)
+        await memory.admin.consolidate("agent-1", told.id)
+        found = await memory.retrieve_memories("agent-1", "Zanzibar port", limit=1, run_id="sailing")
+        assert [hit.content for hit in found.hits] == ["Zanzibar is the crew's port."]
+        await memory.admin.report_outcome("agent-1", "sailing", success=False, note="The port of Z. was closed.")
 
-    whole = await _recall(memory, query=question, limit=100)
+        receipt = await memory.admin.erase("agent-1", text="Zanzibar")
 
-    assert [hit.chunk_id for hit in whole.hits] != [hit.chunk_id for hit in everything.hits]
-    for limit in (1, 2, 3, 5, 10, 20):
-        part = await _recall(memory, query=question, limit=limit)
-        assert part.hits == whole.hits[:limit]
+        assert receipt.memory_ids == ()
+        assert [event.payload for event in await _recorded(memory)] == [{}, {}]
+        assert (await memory.admin.verify_erased(receipt, text="Zanzibar")).ok
 
 
 async def test_a_search_of_the_past_counts_what_was_known_then(memory: AgentMem) -> None:

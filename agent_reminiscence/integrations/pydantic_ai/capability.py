@@ -19,7 +19,7 @@ from pydantic_ai.template import TemplateStr
 
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.core import AgentMem
-from agent_reminiscence.domain.turn import Turn
+from agent_reminiscence.domain.turn import Turn, read_turns
 from agent_reminiscence.exceptions import (
     ConfigurationError,
     InvalidInputError,
@@ -259,7 +259,16 @@ class Reminiscence(AbstractCapability[Any]):
     async def record(self, ctx: RunContext[Any], conversation_id: str, turns: list[Turn]) -> None:
         """Record turns; those that were recorded before are left out."""
         async with self._seat:
-            await self.memory.conversation(self._tenant_of(ctx), conversation_id).add_turns(turns)
+            written = await self.memory.conversation(self._tenant_of(ctx), conversation_id).add_turns(turns)
+            stored = {turn.id: turn.text for turn in read_turns(written.content, written.metadata)}
+            for turn in turns:
+                kept = stored.get(turn.id, turn.text)
+                if kept != turn.text and kept != await self._redacted(turn.text):
+                    _logger.warning(
+                        "run %s is recorded in part: its run_id was used before; give each run one of its own",
+                        ctx.run_id,
+                    )
+                    break
 
     @durable_operation("report")
     async def report(self, ctx: RunContext[Any], success: bool) -> None:
@@ -284,7 +293,8 @@ class Reminiscence(AbstractCapability[Any]):
         except ReminiscenceError as error:
             self._pass_over(error, "a search of run %s found nothing", ctx.run_id)
             return Answer(_AWAY)
-        return Answer(result.as_prompt() or _NOTHING)
+        memory_ids = tuple(dict.fromkeys(str(hit.memory_id) for hit in result.hits))
+        return Answer(result.as_prompt() or _NOTHING, memory_ids=memory_ids)
 
     @durable_operation("note")
     async def note(self, ctx: RunContext[Any], text: str, title: str) -> Answer:
@@ -298,7 +308,7 @@ class Reminiscence(AbstractCapability[Any]):
                     metadata={"origin": ORIGIN},
                     conversation_id=ctx.conversation_id,
                     source="agent",
-                    idempotency_key=call_key(ctx),
+                    idempotency_key=call_key(ctx, title, text),
                 )
         except (InvalidInputError, QuotaExceededError) as error:
             return Answer(str(error), is_refused=True)
@@ -320,20 +330,10 @@ class Reminiscence(AbstractCapability[Any]):
         result: AgentRunResult[Any] | None = None,
         error: Exception | None = None,
     ) -> None:
-        """Record a run that has ended, and report how."""
+        """Record a run that has ended, and report how: that one of the two fails leaves the other one alone."""
         run_id = str(ctx.run_id)
-        turns = self._turns(ctx, run_id, end, result)
-        success = self._success(end, result)
-        if not turns and success is None:
-            return
-        try:
-            await self._writes.run(self._conclude(ctx, run_id, turns, success), f"the record of run {run_id}")
-        except ReminiscenceError as failure:
-            if self.on_error == "raise" and end == "completed":
-                raise
-            _logger.warning("run %s is not recorded: %s", run_id, type(failure).__name__)
-            if error is not None:
-                error.add_note(f"The run is not recorded in memory: {type(failure).__name__}")
+        conclusion = self._conclude(ctx, run_id, end, result, error)
+        await self._writes.run(conclusion, f"the record of run {run_id}")
 
     def _turns(self, ctx: RunContext[Any], run_id: str, end: str, result: AgentRunResult[Any] | None) -> list[Turn]:
         if self.remember == "never" or (self.remember == "completed" and end != "completed"):
@@ -348,17 +348,47 @@ class Reminiscence(AbstractCapability[Any]):
             return None
         if result is None:
             return False
-        if self.outcome is not None:
-            return self.outcome(result)
-        return None if isinstance(result.output, DeferredToolRequests) else True
+        if isinstance(result.output, DeferredToolRequests):
+            # Nobody knows yet how it will end.
+            return None
+        return True if self.outcome is None else self.outcome(result)
 
-    async def _conclude(self, ctx: RunContext[Any], run_id: str, turns: list[Turn], success: bool | None) -> None:
+    async def _conclude(
+        self,
+        ctx: RunContext[Any],
+        run_id: str,
+        end: str,
+        result: AgentRunResult[Any] | None,
+        error: Exception | None,
+    ) -> None:
+        is_raised = self.on_error == "raise" and end == "completed"
+        failures: list[Exception] = []
+
+        def fail(failure: Exception, log: str, note: str) -> None:
+            failures.append(failure)
+            # Its text may quote a memory.
+            if not is_raised:
+                _logger.warning(f"{log}: %s", run_id, type(failure).__name__)  # noqa: G004 - the same two texts
+            if error is not None:
+                error.add_note(f"{note}: {type(failure).__name__}")
+
+        # A result that cannot be written, a mistake in `outcome`, a store that is away: the run itself has ended.
         try:
-            if turns:
+            if turns := self._turns(ctx, run_id, end, result):
                 await self.record(ctx, ctx.conversation_id or run_id, turns)
-        finally:
+        except Exception as failure:  # noqa: BLE001
+            fail(failure, "run %s is not recorded", "The run is not recorded in memory")
+        try:
+            success = self._success(end, result)
             if success is not None:
                 await self.report(ctx, success)
+        except Exception as failure:  # noqa: BLE001
+            fail(failure, "the outcome of run %s is not reported", "The outcome of the run is not reported")
+        if is_raised and failures:
+            raise failures[0]
+
+    async def _redacted(self, text: str) -> str:
+        return str((await self.memory.ledger.redacted({"text": text}))["text"])
 
     def _scored_run(self, ctx: RunContext[Any]) -> str | None:
         return ctx.run_id if self.learn else None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID, uuid5
 
@@ -15,14 +17,22 @@ from pydantic_ai.conversation_store import (
     ConversationRecord,
     ConversationStore,
 )
+from pydantic_ai.messages import ToolCallPart
 
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.erasure import ErasureReceipt
 from agent_reminiscence.domain.event import Event
-from agent_reminiscence.exceptions import IdempotencyConflictError, InvalidInputError, PositionConflictError
+from agent_reminiscence.exceptions import (
+    CommitUnknownError,
+    IdempotencyConflictError,
+    InvalidInputError,
+    PositionConflictError,
+)
 from agent_reminiscence.integrations.pydantic_ai.entries import (
     Json,
+    awaited_calls,
     batches,
+    calls_of,
     is_small,
     read_entry,
     read_record,
@@ -30,6 +40,7 @@ from agent_reminiscence.integrations.pydantic_ai.entries import (
     write_entry,
     write_record,
 )
+from agent_reminiscence.integrations.pydantic_ai.messages import withhold
 
 SAVED: Final = "pydantic_ai.conversation"
 """The kind of event that a save, a branch, a fork or a deletion of a conversation appends."""
@@ -40,6 +51,7 @@ MESSAGES: Final = "pydantic_ai.messages"
 # An event takes 1 MiB; the rest is for the record.
 _BATCH_BYTES: Final = 900_000
 _PAGE: Final = 100
+_LAST_MESSAGES: Final = 4
 _MAX_HOMES: Final = 10_000
 _KEYS: Final = UUID("5f0f5f5c-9a57-4a0e-9d0b-6f3f1f1b7a51")
 
@@ -49,8 +61,8 @@ class ReminiscenceConversations(ConversationStore):
 
     Each save is one event, which holds the record and the new messages; two writers of one conversation, in whatever
     processes, cannot both succeed. A deletion is an event, too: the messages stay in the ledger, for forks and for the
-    record, until `erase`. Secrets are redacted in what is stored, and `save` replaces the messages that held some, so
-    that the conversation goes on with what is stored.
+    record, until `erase`. Secrets are redacted in what is stored, and quoted memories are left out; `save` replaces the
+    messages that held some, so that the conversation goes on with what is stored.
 
     Args:
         memory: An open memory.
@@ -62,14 +74,21 @@ class ReminiscenceConversations(ConversationStore):
         self._external_id = external_id
         # In which conversation the chain of an entry begins: what the base class asks for has only the entry's id.
         self._homes: OrderedDict[str, str] = OrderedDict()
+        # By conversation: the last save of it if nobody knows whether it was written.
+        self._unknown: dict[str, _Unknown] = {}
 
     async def save(
         self, conversation: Conversation | AgentRunResult[Any], *, scope: str | None = None
     ) -> list[ConversationEntry]:
-        """As in `ConversationStore`. Messages in which redaction finds a secret are replaced in `conversation` first.
+        """As in `ConversationStore`. Some messages are replaced in `conversation` first.
+
+        Those in which redaction finds a secret, and those that quote memories: what `Reminiscence` has shown, and what
+        `search_memory` has returned. Their text is not kept, so that an erasure of a memory need not look for it here;
+        the next run recalls again.
 
         Raises:
             ConversationConflict: As in `ConversationStore`.
+            CommitUnknownError: Nobody knows whether it was written; repeat it, with this object.
             InvalidInputError: A message or an id cannot be stored; nothing is written.
             QuotaExceededError, RedactionError, StoreError: As in `memory.ledger.append`.
         """
@@ -78,11 +97,13 @@ class ReminiscenceConversations(ConversationStore):
         else:
             messages, start = conversation.messages, conversation.new_message_index
         for index in range(start or 0, len(messages)):
+            messages[index] = withhold(messages[index])
             written = write_entry(ConversationEntry(parent_id=None, message=messages[index]))
             redacted = await self._memory.ledger.redacted(written)
             if redacted != written:
                 messages[index] = read_redacted(redacted)
-        return await super().save(conversation, scope=scope)
+        written_before = await self._take_up(conversation)
+        return await super().save(conversation, scope=scope) if written_before is None else written_before
 
     async def erase(self, conversation_id: str, *, actor: str | None = None) -> ErasureReceipt:
         """Erase a conversation: what this stored of it, deleted or not, and all else with this `conversation_id`.
@@ -108,7 +129,7 @@ class ReminiscenceConversations(ConversationStore):
         before: int | None = None
         while limit is None or len(found) < limit:
             page = await self._memory.ledger.read_latest(self._external_id, SAVED, before=before, limit=_PAGE)
-            records = [self._record_of(event) for event in page]
+            records = [await self._record_of(event) for event in page]
             found += [record for record in records if record is not None and scope in (None, record.scope)]
             if len(page) < _PAGE:
                 break
@@ -128,16 +149,25 @@ class ReminiscenceConversations(ConversationStore):
             ConversationConflict: Another writer was first, or `head_id` names an entry that nobody has.
             InvalidInputError: Something cannot be stored; nothing is written.
         """
-        position, stored = await self._find(record.conversation_id)
+        position, stored, ancestors = await self._find(record.conversation_id)
         if (None if stored is None else stored.revision) != expected_revision:
             raise ConversationConflict(record.conversation_id)
         # A head that an erasure has taken may stay: the history begins after it.
         known = {entry.id for entry in new_entries} | ({stored.head_id} if stored is not None else set())
-        if record.head_id is not None and record.head_id not in known:
-            start = record.conversation_id if stored is not None else record.forked_from or record.conversation_id
-            if not await self._read_line(record.head_id, start, 1):
-                raise ConversationConflict(record.conversation_id)
-        written = await self._checked(record)
+        start = record.conversation_id if stored is not None else record.forked_from or record.conversation_id
+        is_known = record.head_id is None or record.head_id in known
+        if not is_known and not await self._read_line(str(record.head_id), start, 1):
+            raise ConversationConflict(record.conversation_id)
+        if stored is None and record.forked_from is not None:
+            *_, further = await self._find(record.forked_from)
+            ancestors = list(dict.fromkeys([record.forked_from, *further, *ancestors]))
+        waiting = record.deferred_tool_requests
+        awaited = {call.tool_call_id for call in (*waiting.calls, *waiting.approvals)} if waiting is not None else set()
+        calls = calls_of(entry.message for entry in new_entries)
+        if not awaited <= calls.keys():
+            known_head = new_entries[0].parent_id if new_entries else record.head_id
+            calls = await self._calls(awaited, known_head, start) | calls
+        written = await self._checked(write_record(record, calls))
         *earlier, last = [*batches([write_entry(entry) for entry in new_entries], _BATCH_BYTES), []]
         if earlier and is_small(earlier[-1], _BATCH_BYTES):
             last = earlier.pop()
@@ -150,9 +180,13 @@ class ReminiscenceConversations(ConversationStore):
                 conversation_id=record.conversation_id,
                 idempotency_key=_key("messages", record.conversation_id, record.revision, str(number)),
             )
-        await self._append(
-            record.conversation_id, position, {"conversation": written, "entries": last}, "saved", record.revision
-        )
+        payload: Json = {"conversation": written, "entries": last, "ancestors": ancestors}
+        try:
+            await self._append(record.conversation_id, position, payload, "saved", record.revision)
+        except CommitUnknownError:
+            unknown = _Unknown(expected_revision, record.revision, tuple(new_entries))
+            self._unknown[record.conversation_id] = unknown
+            raise
         self._note_homes(record)
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
@@ -161,10 +195,10 @@ class ReminiscenceConversations(ConversationStore):
         Raises:
             ConversationConflict: The conversation has another revision, or is deleted already.
         """
-        position, stored = await self._find(conversation_id)
+        position, stored, ancestors = await self._find(conversation_id)
         if stored is None or stored.revision != expected_revision:
             raise ConversationConflict(conversation_id)
-        payload: Json = {"conversation": None, "entries": []}
+        payload: Json = {"conversation": None, "entries": [], "ancestors": ancestors}
         await self._append(conversation_id, position, payload, "deleted", expected_revision)
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
@@ -186,17 +220,32 @@ class ReminiscenceConversations(ConversationStore):
         home = self._homes.get(head_id) or await self._search_home(head_id)
         return [] if home is None else await self._read_line(head_id, home, limit)
 
-    async def _find(self, conversation_id: str) -> tuple[int, ConversationRecord | None]:
-        """The position of the conversation's last event, 0 if there is none, and its record unless it is deleted."""
+    async def _find(self, conversation_id: str) -> tuple[int, ConversationRecord | None, list[str]]:
+        """The conversation's last event: its position, 0 if there is none, its record unless deleted, its ancestors."""
         page = await self._memory.ledger.read_conversation(self._external_id, conversation_id, kinds=[SAVED], limit=1)
-        return (page[0].position, self._record_of(page[0])) if page else (0, None)
+        if not page:
+            return 0, None, []
+        return page[0].position, await self._record_of(page[0]), list(page[0].payload.get("ancestors", ()))
 
-    def _record_of(self, event: Event) -> ConversationRecord | None:
-        if event.payload["conversation"] is None:
+    async def _record_of(self, event: Event) -> ConversationRecord | None:
+        written = event.payload["conversation"]
+        if written is None:
             return None
-        record = read_record(event.payload["conversation"])
+        calls = await self._calls(awaited_calls(written), written["head_id"], written["conversation_id"])
+        record = read_record(written, calls)
         self._note_homes(record)
         return record
+
+    async def _calls(self, call_ids: AbstractSet[str], head_id: str | None, start: str) -> dict[str, ToolCallPart]:
+        """Those of some calls that stand in the history up to `head_id`: in its last messages, as a rule."""
+        found: dict[str, ToolCallPart] = {}
+        if call_ids and head_id is not None:
+            for limit in (_LAST_MESSAGES, None):
+                entries = await self._read_line(head_id, start, limit)
+                found = calls_of(entry.message for entry in entries)
+                if call_ids <= found.keys():
+                    break
+        return found
 
     def _note_homes(self, record: ConversationRecord) -> None:
         for entry_id in (record.head_id, *record.branches):
@@ -221,9 +270,9 @@ class ReminiscenceConversations(ConversationStore):
                 )
                 for event in page:
                     entries |= {entry["id"]: entry for entry in event.payload["entries"]}
-                    forked_from = (event.payload.get("conversation") or {}).get("forked_from")
-                    if forked_from is not None and forked_from not in conversations:
-                        conversations.append(forked_from)
+                    # Each event names them all: one in between may have been erased.
+                    further = event.payload.get("ancestors", ())
+                    conversations += [one for one in further if one not in conversations]
                 while wanted in entries and (limit is None or len(line) < limit):
                     line.append(entries[wanted])
                     wanted = line[-1]["parent_id"]
@@ -246,13 +295,12 @@ class ReminiscenceConversations(ConversationStore):
             after = page[-1].position
         return None
 
-    async def _checked(self, record: ConversationRecord) -> Json:
+    async def _checked(self, written: Json) -> Json:
         """A record as JSON.
 
         Raises:
             InvalidInputError: What conversations are told apart or listed by looks like a secret.
         """
-        written = write_record(record)
         redacted = await self._memory.ledger.redacted(written)
         for name in ("conversation_id", "head_id", "scope", "forked_from", "forked_at", "branches", "revision"):
             if redacted[name] != written[name]:
@@ -275,6 +323,40 @@ class ReminiscenceConversations(ConversationStore):
             )
         except (PositionConflictError, IdempotencyConflictError):
             raise ConversationConflict(conversation_id) from None
+
+    async def _take_up(self, conversation: Conversation | AgentRunResult[Any]) -> list[ConversationEntry] | None:
+        """Go on behind a save whose answer was lost, if it was written; what it wrote if nothing has come since."""
+        held = conversation.conversation if isinstance(conversation, AgentRunResult) else conversation
+        unknown = self._unknown.get(held.conversation_id)
+        if unknown is None or unknown.after != held.revision:
+            return None
+        record = await self.read_record(held.conversation_id)
+        del self._unknown[held.conversation_id]
+        if record is None or record.revision != unknown.revision:
+            return None
+        if isinstance(conversation, AgentRunResult):
+            # As the base class does; there is no public way.
+            conversation._conversation_saved(unknown.revision)  # noqa: SLF001
+            return list(unknown.entries)
+        last = unknown.entries[-1].message if unknown.entries else None
+        saved = next((n for n, message in enumerate(held.messages, 1) if message is last), held.new_message_index)
+        held.revision, held.new_message_index = unknown.revision, saved
+        return list(unknown.entries) if saved == len(held.messages) else None
+
+
+@dataclass(frozen=True)
+class _Unknown:
+    """A save whose answer was lost.
+
+    Attributes:
+        after: The revision that it continues.
+        revision: Its own.
+        entries: What it adds.
+    """
+
+    after: str | None
+    revision: str
+    entries: tuple[ConversationEntry, ...]
 
 
 def _as_entries(line: Sequence[Json], *, is_whole: bool) -> list[ConversationEntry]:

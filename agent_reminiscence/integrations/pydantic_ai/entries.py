@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_ai.conversation_store import ConversationEntry, ConversationRecord
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse, ToolCallPart
 
 from agent_reminiscence.exceptions import InvalidInputError
 
@@ -17,6 +19,9 @@ type Json = dict[str, Any]
 # A payload nests sixteen levels, four of which are ours.
 _MAX_DEPTH: Final = 12
 _RECORD: Final = TypeAdapter(ConversationRecord)
+_WAITING: Final = ("calls", "approvals")
+# NUL and lone surrogates, which no text of PostgreSQL holds.
+_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 
 def write_entry(entry: ConversationEntry) -> Json:
@@ -29,7 +34,7 @@ def write_entry(entry: ConversationEntry) -> Json:
     written: Json = {"id": entry.id, "parent_id": entry.parent_id}
     if _is_storable(message):
         return written | {"message": message}
-    # NUL characters, which the escapes of JSON hide, or deeper nesting.
+    # The escapes of JSON hide such characters; text nests nothing.
     return written | {"message_json": json.dumps(message, allow_nan=False)}
 
 
@@ -77,15 +82,75 @@ def read_redacted(written: Mapping[str, Any]) -> ModelMessage:
         ) from None
 
 
-def write_record(record: ConversationRecord) -> Json:
-    """A conversation's record as JSON."""
-    written: Json = _RECORD.dump_python(record, mode="json")
+def write_record(record: ConversationRecord, calls: Mapping[str, ToolCallPart]) -> Json:
+    """A conversation's record as JSON, without the arguments of the calls that it waits for.
+
+    Args:
+        calls: What stands in messages of the conversation, by its id: it is read from there.
+
+    Raises:
+        InvalidInputError: The metadata of a call hold what JSON cannot represent.
+    """
+    try:
+        written: Json = _RECORD.dump_python(record, mode="json")
+        json.dumps(written, allow_nan=False)
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(
+            f"the record of the conversation cannot be written as JSON ({type(error).__name__}); give its deferred"
+            " calls metadata that JSON can represent"
+        ) from None
+    waiting = written["deferred_tool_requests"]
+    if waiting is not None:
+        for kind in _WAITING:
+            waiting[kind] = [call["tool_call_id"] if call["tool_call_id"] in calls else call for call in waiting[kind]]
+        if not _is_storable(waiting):
+            written["deferred_tool_requests"] = {"json": json.dumps(waiting, allow_nan=False)}
     return written
 
 
-def read_record(written: Mapping[str, Any]) -> ConversationRecord:
-    """The inverse of `write_record`."""
-    return _RECORD.validate_python(written)
+def read_record(written: Mapping[str, Any], calls: Mapping[str, ToolCallPart]) -> ConversationRecord:
+    """The inverse of `write_record`. A call that was erased with its message is no longer waited for.
+
+    Args:
+        calls: Those of `awaited_calls` that are still there, by their ids.
+    """
+    waiting = _waiting_of(written)
+    if waiting is not None:
+        gone = awaited_calls(written) - calls.keys()
+        for kind in _WAITING:
+            named = [call for call in waiting[kind] if not isinstance(call, str) or call in calls]
+            waiting[kind] = [calls[call] if isinstance(call, str) else call for call in named]
+        for about in (waiting["metadata"], waiting.get("_kinds", {})):
+            for call_id in gone & about.keys():
+                del about[call_id]
+        if gone and not any(waiting[kind] for kind in _WAITING):
+            waiting = None
+    return _RECORD.validate_python({**written, "deferred_tool_requests": waiting})
+
+
+def awaited_calls(written: Mapping[str, Any]) -> set[str]:
+    """The ids of calls that a record waits for and that stand in messages."""
+    waiting = _waiting_of(written) or {}
+    return {call for kind in _WAITING for call in waiting.get(kind, ()) if isinstance(call, str)}
+
+
+def calls_of(messages: Iterable[ModelMessage]) -> dict[str, ToolCallPart]:
+    """The calls of tools in some messages, by their ids; of two with one id the last."""
+    return {
+        part.tool_call_id: part
+        for message in messages
+        if isinstance(message, ModelResponse)
+        for part in message.parts
+        if isinstance(part, ToolCallPart)
+    }
+
+
+def _waiting_of(written: Mapping[str, Any]) -> Json | None:
+    waiting = written["deferred_tool_requests"]
+    if waiting is None:
+        return None
+    read: Json = json.loads(waiting["json"]) if "json" in waiting else copy.deepcopy(waiting)
+    return read
 
 
 def batches(entries: Sequence[Json], max_bytes: int) -> Iterator[list[Json]]:
@@ -120,7 +185,7 @@ def _message_of(written: Mapping[str, Any]) -> Json:
 def _is_storable(value: object, depth: int = 1) -> bool:
     match value:
         case str():
-            return "\0" not in value
+            return _UNSTORABLE.search(value) is None
         case Mapping():
             return depth <= _MAX_DEPTH and all(
                 _is_storable(key) and _is_storable(item, depth + 1) for key, item in value.items()

@@ -6,22 +6,26 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeGuard, cast
 
-from pydantic import TypeAdapter
 from pydantic_ai.framing import register_tag, wrap
 from pydantic_ai.messages import (
+    BinaryContent,
     ModelMessage,
     ModelRequest,
+    ModelRequestPart,
     ModelResponse,
     TextContent,
     TextPart,
+    ToolReturnPart,
     UserContent,
     UserPromptPart,
     post_compaction_window,
 )
+from pydantic_core import to_json
 
+from agent_reminiscence.config.constants import MAX_CONTENT_CHARACTERS
 from agent_reminiscence.domain.filter import MAX_CONDITIONS, Filter
 from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.domain.turn import Turn
@@ -35,8 +39,15 @@ RUNS: Final = "pydantic_ai"
 _TAG: Final = register_tag("recalled_memory")
 # Pydantic AI marks with it what it, or another capability, puts into the user's role.
 _FRAMEWORK: Final = "__pydantic_ai__"
+# Says in the metadata of a part that its text is not kept, so the model does not see what it showed.
+_WITHHELD: Final = "is_withheld"
+_NOT_KEPT: Final = "Memories that were quoted here are not kept with the conversation."
 _NUMBER = re.compile(r"^\[(\d+)\] ", re.MULTILINE)
-_OUTPUT: Final = TypeAdapter(object)
+_FILES: Final = (BinaryContent, bytes, bytearray)
+# PostgreSQL cannot store them: NUL, and halves of a pair that are alone.
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+# The speaker's name stands before it.
+_MAX_TEXT: Final = MAX_CONTENT_CHARACTERS - 100
 
 
 @dataclass(frozen=True)
@@ -87,7 +98,7 @@ class Window:
     def of(cls, messages: Sequence[ModelMessage]) -> Window:
         """The window of a history, after its last compaction."""
         seen = post_compaction_window(messages)
-        ours = [metadata for message in seen for metadata in _our_metadata(message)]
+        ours = [one for message in seen for one in _our_metadata(message) if not one.get(_WITHHELD)]
         runs = dict.fromkeys(message.run_id for message in seen if message.run_id is not None)
         return cls(
             digests=frozenset(str(metadata.get("digest")) for metadata in ours),
@@ -122,11 +133,51 @@ def render_new(result: RetrievalResult, window: Window, token_budget: int) -> Re
     )
 
 
+def withhold(message: ModelMessage) -> ModelMessage:
+    """A message without the text of the memories that it quotes, so that no copy of it outlives their erasure.
+
+    Returns:
+        The same object if it quotes none.
+    """
+    if not isinstance(message, ModelRequest):
+        return message
+    parts = [_without_memories(part) for part in message.parts]
+    is_same = all(one is other for one, other in zip(parts, message.parts, strict=True))
+    return message if is_same else replace(message, parts=parts)
+
+
+def _without_memories(part: ModelRequestPart) -> ModelRequestPart:
+    if isinstance(part, ToolReturnPart) and _is_quoted(part.metadata):
+        # None of the framework's own subclasses, whose content has a form of its own, carries our origin.
+        return replace(
+            cast("ToolReturnPart[Any]", part), content=_NOT_KEPT, metadata={**part.metadata, _WITHHELD: True}
+        )
+    if isinstance(part, UserPromptPart) and not isinstance(part.content, str):
+        content = [
+            replace(item, content=wrap(_TAG, _NOT_KEPT), metadata={**item.metadata, _WITHHELD: True})
+            if isinstance(item, TextContent) and _is_quoted(item.metadata)
+            else item
+            for item in part.content
+        ]
+        if any(one is not other for one, other in zip(content, part.content, strict=True)):
+            return replace(part, content=content)
+    return part
+
+
+def _is_quoted(metadata: object) -> TypeGuard[Mapping[str, Any]]:
+    return isinstance(metadata, Mapping) and metadata.get("origin") == ORIGIN and not metadata.get(_WITHHELD)
+
+
 def question_of(prompt: str | Sequence[UserContent] | None) -> str:
-    """What a prompt asks, as text; '' if it has none."""
+    """What a prompt asks, as text that can be stored; '' if it has none."""
     if prompt is None:
         return ""
-    return prompt.strip() if isinstance(prompt, str) else "\n".join(_texts(prompt)).strip()
+    return storable(prompt if isinstance(prompt, str) else "\n".join(_texts(prompt)))
+
+
+def storable(text: str) -> str:
+    """A text without what cannot be stored: each such character is replaced, and what is too long is cut off."""
+    return _UNSTORABLE.sub("\ufffd", text.strip())[:_MAX_TEXT].rstrip()
 
 
 def turns_of(
@@ -148,7 +199,7 @@ def turns_of(
                 asked = [question_of(part.content) for part in message.parts if isinstance(part, UserPromptPart)]
                 said += [("user", text) for text in asked if text]
             case ModelResponse():
-                text = "".join(part.content for part in message.parts if isinstance(part, TextPart)).strip()
+                text = storable("".join(part.content for part in message.parts if isinstance(part, TextPart)))
                 said += [("assistant", text)] if text else []
     if question and not any(speaker == "user" for speaker, _ in said):
         said.insert(0, ("user", question))
@@ -164,10 +215,18 @@ def turns_of(
 
 
 def _output_text(output: object) -> str:
-    """A result as text: JSON, unless it is text itself."""
-    if output is None or isinstance(output, str):
-        return (output or "").strip()
-    return _OUTPUT.dump_json(output, fallback=str).decode()
+    """A result as text: JSON, unless it is text itself; '' for files, which are not recorded."""
+    if isinstance(output, str):
+        return storable(output)
+    if isinstance(output, list | tuple) and any(isinstance(item, _FILES) for item in output):
+        output = [item for item in output if not isinstance(item, _FILES)] or None
+    if output is None or isinstance(output, _FILES):
+        return ""
+    try:
+        written = to_json(output, bytes_mode="base64", inf_nan_mode="constants", fallback=str).decode()
+    except Exception:  # noqa: BLE001 - its own serializers may do anything
+        written = str(output)
+    return storable(written)
 
 
 def _says(text: str, result: str) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self, cast
 from uuid import UUID, uuid5
 
-from pydantic_ai import FunctionToolset, ModelRetry, RunContext
+from pydantic_ai import FunctionToolset, ModelRetry, RunContext, ToolReturn
 
 from agent_reminiscence.config.constants import MAX_ID_CHARACTERS
+from agent_reminiscence.integrations.pydantic_ai.messages import ORIGIN
 from agent_reminiscence.integrations.pydantic_ai.writes import Seat
 
 _KEYS = UUID("0d0e7d2c-2f0b-4f0f-8f55-3c8f4a1b7f52")
@@ -17,10 +19,15 @@ _KEYS = UUID("0d0e7d2c-2f0b-4f0f-8f55-3c8f4a1b7f52")
 
 @dataclass(frozen=True)
 class Answer:
-    """What a tool returns to the model; if it was refused, the model may call it again otherwise."""
+    """What a tool returns to the model; if it was refused, the model may call it again otherwise.
+
+    Attributes:
+        memory_ids: The memories that it quotes.
+    """
 
     text: str
     is_refused: bool = False
+    memory_ids: tuple[str, ...] = ()
 
     def given(self) -> str:
         """The text.
@@ -57,13 +64,16 @@ class MemoryToolset(FunctionToolset[Any]):
             own = None if capability_id is None else ctx.capabilities.get(capability_id)
             return cast("Remembering", own) if isinstance(own, type(capability)) else capability
 
-        async def search_memory(ctx: RunContext[Any], query: str) -> str:
+        async def search_memory(ctx: RunContext[Any], query: str) -> ToolReturn[str]:
             """Search what is remembered of earlier conversations.
 
             Args:
                 query: What to look for, as a question or in a few words.
             """
-            return (await current(ctx).search(ctx, query)).given()
+            answer = await current(ctx).search(ctx, query)
+            # Whoever keeps the messages can tell that this part quotes memories, and which.
+            metadata = {"origin": ORIGIN, "memory_ids": list(answer.memory_ids)}
+            return ToolReturn(answer.given(), metadata=metadata)
 
         async def remember(ctx: RunContext[Any], text: str, title: str = "Note") -> str:
             """Keep something for later conversations.
@@ -91,7 +101,11 @@ class MemoryToolset(FunctionToolset[Any]):
             await self._seat.__aexit__(kind, error, trace)
 
 
-def call_key(ctx: RunContext[Any]) -> str:
-    """The idempotency key of a tool's call: the same for each attempt at it."""
-    key = f"{ctx.run_id}:{ctx.tool_call_id}"
+def call_key(ctx: RunContext[Any], *arguments: str) -> str:
+    """The idempotency key of a tool's call: the same for each attempt at it.
+
+    Some models number their calls alike in each answer, so the arguments tell them apart, too.
+    """
+    digest = hashlib.sha256("\0".join(arguments).encode(errors="surrogatepass")).hexdigest()
+    key = f"{ctx.run_id}:{ctx.tool_call_id}:{digest}"
     return key if len(key) <= MAX_ID_CHARACTERS else str(uuid5(_KEYS, key))

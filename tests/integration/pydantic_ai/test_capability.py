@@ -14,11 +14,12 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from pydantic import BaseModel
+from pydantic import BaseModel, model_serializer
 from pydantic_ai import Agent, DeferredToolRequests, RunContext, capture_run_messages
 from pydantic_ai.capabilities import Instrumentation, ProcessHistory
 from pydantic_ai.messages import (
     BinaryContent,
+    BinaryImage,
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
@@ -311,6 +312,61 @@ async def test_a_result_that_is_no_text_is_recorded_as_json(memory: AgentMem) ->
     ]
 
 
+@dataclass
+class _Drawing:
+    data: bytes
+
+
+class _Unwritable(BaseModel):
+    number: int
+
+    @model_serializer
+    def _write(self) -> Any:
+        raise RuntimeError("no JSON")
+
+
+@pytest.mark.parametrize(
+    ("output", "recorded"),
+    [
+        (_Drawing(b"\x89PNG\xff"), '{"data":"iVBOR_8="}'),
+        (_Unwritable(number=7), "number=7"),
+        ([], "[]"),
+        ([BinaryImage(b"\x89PNG\xff", media_type="image/png"), "A boat"], '["A boat"]'),
+        (BinaryImage(b"\x89PNG\xff", media_type="image/png"), None),
+        (b"\x89PNG\xff", None),
+    ],
+)
+async def test_no_result_keeps_its_run_from_being_recorded(memory: AgentMem, output: Any, recorded: str | None) -> None:
+    """What has no JSON is recorded as Python shows it; images and other files are left out."""
+
+    def draw(subject: str) -> Any:
+        return output
+
+    script = Script(ModelResponse([ToolCallPart("final_result", {"subject": "boat"})]))
+    agent = Agent(script.model(), output_type=draw, capabilities=[Reminiscence(memory, external_id="ana", tools=())])
+
+    assert (await agent.run("Draw my boat.", conversation_id="chat")).output is output
+
+    answered = [] if recorded is None else [("assistant", recorded)]
+    assert await said(memory, "ana", "chat") == [("user", "Draw my boat."), *answered]
+
+
+async def test_characters_that_no_store_takes_do_not_cost_the_record(memory: AgentMem) -> None:
+    """They are replaced, and a text that is too long is cut off; what was meant can still be recalled."""
+    script = Script(says("It is red \ud83d and blue."), says("Long."))
+    agent = agent_of(memory, script, on_error="raise")
+
+    await agent.run("Where is \0 my boat?", deps=ANA, conversation_id="chat")
+    await agent.run("boat " * 201_000, deps=ANA, conversation_id="long")
+
+    assert await said(memory, "ana", "chat") == [
+        ("user", "Where is \ufffd my boat?"),
+        ("assistant", "It is red \ufffd and blue."),
+    ]
+    [(_, question), (_, answer)] = await said(memory, "ana", "long")
+    assert (len(question), answer) == (999_899, "Long.")
+
+
 @pytest.mark.parametrize("remember", ["never", "completed", "always"])
 async def test_a_failed_run_is_recorded_only_where_all_runs_are(memory: AgentMem, remember: str) -> None:
     """As far as it came, and marked; its error is the run's own."""
@@ -525,8 +581,40 @@ async def test_a_note_is_stored_once_for_each_call(memory: AgentMem) -> None:
     [note] = await memory.get_active_memories("ana")
     [event] = await memory.ledger.read("ana")
     assert (note.title, note.content, event.source) == ("Boat", "The boat is red.", "agent")
-    assert event.idempotency_key == f"{result.run_id}:call-1"
+    assert event.idempotency_key is not None
+    assert event.idempotency_key.startswith(f"{result.run_id}:call-1:")
     assert _returns(script.asked[1]) == ["Stored."]
+
+
+async def test_two_notes_of_calls_with_one_id_are_two_notes(memory: AgentMem) -> None:
+    """Some models number their calls alike in each answer."""
+    notes = [
+        ModelResponse([ToolCallPart("remember", {"text": text}, tool_call_id="call_0")])
+        for text in ("The boat is red.", "The boat is fast.", "The boat is fast.")
+    ]
+    script = Script(*notes, says("Done."))
+
+    await agent_of(memory, script, remember="never").run("Remember it.", deps=ANA)
+
+    assert _returns(script.asked[-1]) == ["Stored."] * 3
+    assert sorted(note.content for note in await memory.get_active_memories("ana")) == [
+        "The boat is fast.",
+        "The boat is red.",
+    ]
+
+
+async def test_a_run_id_that_is_used_twice_is_reported(memory: AgentMem, caplog: pytest.LogCaptureFixture) -> None:
+    """What its second run says is left out. A record that is repeated, with a secret or not, is none."""
+    capability = Reminiscence(memory, external_id="ana", tools=())
+    agent = Agent(Script(says("One."), says("One."), says("Two.")).model(), capabilities=[capability])
+
+    for _ in range(2):
+        await agent.run("password: hunter2secret", conversation_id="chat", run_id="job-1")
+    assert "run_id" not in caplog.text
+    await agent.run("Where is the boat?", conversation_id="chat", run_id="job-1")
+
+    assert "run job-1 is recorded in part: its run_id was used before" in caplog.text
+    assert len(await said(memory, "ana", "chat")) == 2
 
 
 async def test_a_note_that_is_refused_can_be_mended_by_the_model(memory: AgentMem) -> None:
@@ -745,7 +833,7 @@ async def test_a_record_that_fails_after_its_run_is_reported(
         may_go_on.set()
         await capability.settle()
 
-    assert "could not be written: StoreError" in caplog.text
+    assert "is not recorded: StoreError" in caplog.text
     assert "boat" not in caplog.text
 
 

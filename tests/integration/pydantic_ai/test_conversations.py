@@ -6,11 +6,12 @@ import asyncio
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from pydantic_ai import Agent, DeferredToolRequests
+from pydantic_ai import Agent, ApprovalRequired, DeferredToolRequests
 from pydantic_ai.conversation import Conversation, ConversationTypeAdapter
 from pydantic_ai.conversation_store import ConversationConflict, ConversationEntry, ConversationRecord
 from pydantic_ai.messages import (
@@ -26,7 +27,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import DeferredToolResults
 
-from agent_reminiscence import AgentMem, Config, InvalidInputError
+from agent_reminiscence import AgentMem, CommitUnknownError, Config, Event, InvalidInputError
 from agent_reminiscence.integrations.pydantic_ai import Reminiscence, ReminiscenceConversations
 
 _PATIENCE_SECONDS = 120
@@ -119,14 +120,80 @@ async def test_a_save_and_a_deletion_at_once_leave_one_of_them(memory: AgentMem)
         assert await store.load(name) is None
 
 
-async def test_a_save_that_is_repeated_after_a_lost_answer_is_no_conflict(memory: AgentMem) -> None:
-    """The same record with the same revision is the same save."""
+@pytest.fixture
+def lose_answers(memory: AgentMem, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each True in it, the next append is written, or for False is not, and its caller does not learn which."""
+    lost: list[bool] = []
+    append = memory.ledger.append
+
+    async def lossy(*args: Any, **options: Any) -> Event:
+        if not lost:
+            return await append(*args, **options)
+        if lost.pop(0):
+            await append(*args, **options)
+        raise CommitUnknownError("the connection was lost during COMMIT")
+
+    monkeypatch.setattr(memory.ledger, "append", lossy)
+    return lost
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+async def test_a_save_that_is_repeated_after_a_lost_answer_is_no_conflict(
+    memory: AgentMem, lose_answers: list[bool], is_written: bool
+) -> None:
+    """Also if the conversation has gone on meanwhile; each message is stored once."""
+    store = ReminiscenceConversations(memory, "ana")
+    conversation = Conversation(conversation_id="chat", messages=[asks("Hello")])
+    for number in range(3):
+        lose_answers.append(is_written)
+        with pytest.raises(CommitUnknownError):
+            await store.save(conversation)
+        if number == 1:
+            conversation.messages.append(asks("Quickly."))
+        await store.save(conversation)
+        conversation.messages.append(asks(str(number)))
+    await store.save(conversation)
+
+    assert texts((await loaded(store, "chat")).messages) == ["Hello", "0", "Quickly.", "1", "2"]
+    await _assert_each_message_is_stored_once(memory, store, 5)
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+async def test_a_result_whose_save_is_repeated_after_a_lost_answer_is_no_conflict(
+    memory: AgentMem, lose_answers: list[bool], is_written: bool
+) -> None:
+    """And the next run goes on behind it."""
+    store = ReminiscenceConversations(memory, "ana")
+    agent = Agent(FunctionModel(_answer))
+    result = await agent.run("Hello", conversation_id="chat")
+    for question in ("And you?", "Bye."):
+        lose_answers.append(is_written)
+        with pytest.raises(CommitUnknownError):
+            await store.save(result)
+        assert len(await store.save(result)) == 2
+        result = await agent.run(question, conversation=result.conversation)
+    await store.save(result)
+
+    assert texts((await loaded(store, "chat")).messages) == ["Hello", "And you?", "Bye."]
+    await _assert_each_message_is_stored_once(memory, store, 6)
+
+
+async def _assert_each_message_is_stored_once(
+    memory: AgentMem, store: ReminiscenceConversations, messages: int
+) -> None:
+    [record] = await store.list_conversations()
+    assert record.branches == []
+    saves = await memory.ledger.read("ana", kinds=["pydantic_ai.conversation"])
+    assert sum(len(save.payload["entries"]) for save in saves) == messages
+
+
+async def test_a_record_that_is_written_again_is_a_conflict(memory: AgentMem) -> None:
+    """Its writer has not read the revision that it replaces."""
     store = ReminiscenceConversations(memory, "ana")
     entry = ConversationEntry(parent_id=None, message=asks("Hello"))
     record = ConversationRecord(conversation_id="chat", head_id=entry.id)
     await store.write_record(record, new_entries=[entry], expected_revision=None)
 
-    # As append() repeats it; a caller who writes it anew has read the new revision and is refused.
     with pytest.raises(ConversationConflict):
         await store.write_record(record, new_entries=[entry], expected_revision=None)
 
@@ -230,6 +297,54 @@ async def test_a_run_that_waits_for_approval_is_resumed_from_the_store(memory: A
 
     assert result.output == "Sold."
     assert (await loaded(store, "chat")).deferred_tool_requests is None
+
+
+async def _pauses(store: ReminiscenceConversations, metadata: dict[str, Any] | None = None, **arguments: Any) -> None:
+    """Save a run as "trip" that waits for the approval of a call with these arguments."""
+
+    def call(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        return ModelResponse([ToolCallPart("book", arguments)])
+
+    agent = Agent(FunctionModel(call), output_type=[str, DeferredToolRequests])
+
+    @agent.tool_plain
+    def book(harbour: str) -> str:
+        raise ApprovalRequired(metadata)
+
+    await store.save(await agent.run("Book it.", conversation_id="trip"))
+
+
+@pytest.mark.parametrize("harbour", ["Split", "x" * 600_000, "a\0b"])
+async def test_a_call_that_waits_is_stored_once_whatever_its_arguments(memory: AgentMem, harbour: str) -> None:
+    """In its message; the record names it, also in a fork, with its metadata."""
+    store = ReminiscenceConversations(memory, "ana")
+    await _pauses(store, {"why": "dear\0"}, harbour=harbour)
+    await store.fork("trip", new_conversation_id="fork")
+    # Saved again without a new message.
+    await store.save(await loaded(store, "fork"))
+
+    for name in ("trip", "fork"):
+        requests = (await loaded(ReminiscenceConversations(memory, "ana"), name)).deferred_tool_requests
+        assert requests is not None
+        [call] = requests.approvals
+        assert call.args == {"harbour": harbour}
+        assert requests.metadata == {call.tool_call_id: {"why": "dear\0"}}
+
+
+async def test_a_fork_keeps_no_arguments_of_an_erased_call(memory: AgentMem) -> None:
+    """It waits for nothing any more, and goes on."""
+    store = ReminiscenceConversations(memory, "ana")
+    await _pauses(store, {}, harbour="Zvonimirgrad")
+    await store.fork("trip", new_conversation_id="fork")
+
+    receipt = await store.erase("trip")
+
+    assert (await memory.admin.verify_erased(receipt, text="Zvonimirgrad")).ok
+    fork = await loaded(ReminiscenceConversations(memory, "ana"), "fork")
+    assert (fork.messages, fork.deferred_tool_requests) == ([], None)
+    fork.messages.append(asks("Is there a ferry?"))
+    await store.save(fork)
+    assert texts((await loaded(store, "fork")).messages) == ["Is there a ferry?"]
 
 
 async def test_a_secret_is_not_stored_and_the_conversation_goes_on_without_it(memory: AgentMem) -> None:
@@ -340,6 +455,55 @@ async def test_an_erasure_reaches_a_conversation_and_what_was_recorded_of_it(mem
     assert texts((await loaded(store, "untouched")).messages) == ["Hello again"]
 
 
+async def test_a_fork_of_a_fork_keeps_what_nobody_has_erased(memory: AgentMem) -> None:
+    """Each fork names all conversations that it goes back to, not only the one before it."""
+    store = ReminiscenceConversations(memory, "ana")
+    await store.save(Conversation(conversation_id="first", messages=[asks("One"), asks("Two")]))
+    middle = await store.fork("first", new_conversation_id="middle")
+    last = await store.fork("middle", new_conversation_id="last")
+    middle.messages.append(asks("Only here"))
+    await store.save(middle)
+    last.messages.append(asks("Three"))
+    await store.save(last)
+
+    await store.erase("middle")
+
+    for other in (store, ReminiscenceConversations(memory, "ana")):
+        assert texts((await loaded(other, "last")).messages) == ["One", "Two", "Three"]
+
+
+async def test_an_erased_memory_is_not_left_in_saved_conversations(memory: AgentMem) -> None:
+    """Neither as it was shown nor as it was found: only ids are kept, and the next run recalls again."""
+    note = await memory.create_active_memory("ana", "Ferry", "The captain of the ferry is Zvonimir Horvat.")
+    asked: list[list[ModelMessage]] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        asked.append(list(messages))
+        is_first = len(asked) == 1
+        return ModelResponse([ToolCallPart("search_memory", {"query": "captain"}) if is_first else TextPart("Him.")])
+
+    agent = Agent(FunctionModel(answer), capabilities=[Reminiscence(memory, external_id="ana")])
+    store = ReminiscenceConversations(memory, "ana")
+    result = await agent.run("Who is the captain of the ferry?", conversation_id="chat")
+    assert str(asked[-1]).count("Zvonimir Horvat") == 2
+
+    await store.save(result)
+    conversation = await loaded(store, "chat")
+
+    assert conversation.messages == result.all_messages() == result.conversation.messages
+    assert "Zvonimir" not in str(conversation.messages)
+    assert str(conversation.messages).count(str(note.id)) == 2
+    await store.save(await agent.run("Who is the captain of the ferry?", conversation=conversation))
+    assert str(asked[-1]).count("Zvonimir Horvat") == 1
+    [record] = await store.list_conversations()
+    assert record.branches == []
+
+    receipt = await memory.admin.erase("ana", memory_id=note.id)
+
+    assert (await memory.admin.verify_erased(receipt, text="Zvonimir Horvat")).ok
+    assert "Zvonimir" not in str((await loaded(ReminiscenceConversations(memory, "ana"), "chat")).messages)
+
+
 async def test_who_loaded_a_conversation_before_its_erasure_cannot_bring_it_back(memory: AgentMem) -> None:
     """The revision is no longer there."""
     store = ReminiscenceConversations(memory, "ana")
@@ -369,16 +533,22 @@ async def test_an_erased_text_leaves_what_was_said_after_it(memory: AgentMem) ->
     assert texts((await loaded(store, "chat")).messages) == ["One"]
 
 
-async def test_what_is_stored_survives_an_export(config: Callable[..., Config], memory: AgentMem) -> None:
+async def test_what_is_stored_survives_an_export(memory: AgentMem, tmp_path: Path) -> None:
     """The ledger holds all of it."""
     store = ReminiscenceConversations(memory, "ana")
     await store.save(Conversation(conversation_id="chat", messages=[asks("Hello"), asks("There")]))
     await store.fork("chat", at=1, new_conversation_id="fork")
+    await memory.admin.export("ana", tmp_path / "ana.jsonl")
 
-    assert (await memory.admin.verify("ana")).ok
-    await memory.admin.rebuild("ana")
+    await memory.admin.import_(tmp_path / "ana.jsonl", "copy")
 
-    assert texts((await loaded(ReminiscenceConversations(memory, "ana"), "fork")).messages) == ["Hello"]
+    assert (await memory.admin.verify("copy")).ok
+    copy = ReminiscenceConversations(memory, "copy")
+    assert texts((await loaded(copy, "chat")).messages) == ["Hello", "There"]
+    fork = await loaded(copy, "fork")
+    fork.messages.append(asks("Again"))
+    await copy.save(fork)
+    assert texts((await loaded(copy, "fork")).messages) == ["Hello", "Again"]
 
 
 async def test_tenants_never_see_each_others_conversations(memory: AgentMem) -> None:

@@ -88,7 +88,7 @@ async def test_a_run_that_was_cancelled_says_nothing(lessons: AgentMem) -> None:
 
 
 async def test_a_run_that_pauses_says_nothing_yet(lessons: AgentMem) -> None:
-    """Nobody knows how it will end."""
+    """Nobody knows how it will end, and a judge of results is not asked."""
 
     def ask(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         return ModelResponse([ToolCallPart("turn", {})])
@@ -96,7 +96,9 @@ async def test_a_run_that_pauses_says_nothing_yet(lessons: AgentMem) -> None:
     agent = Agent(
         FunctionModel(ask),
         output_type=[str, DeferredToolRequests],
-        capabilities=[Reminiscence(lessons, external_id="ana", learn=True)],
+        capabilities=[
+            Reminiscence(lessons, external_id="ana", learn=True, outcome=lambda result: "x" in result.output)
+        ],
     )
 
     @agent.tool_plain(requires_approval=True)
@@ -124,6 +126,36 @@ async def test_an_application_can_say_what_a_success_is(
 
     assert judged == ["Left."]
     assert await outcomes(lessons) == reported
+
+
+def _mistaken(result: Any) -> bool:
+    raise KeyError("sorry")
+
+
+@pytest.mark.parametrize("judge", [_mistaken, lambda result: result.output])
+async def test_a_judge_with_a_mistake_costs_nothing_but_the_verdict(
+    lessons: AgentMem, judge: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that raises, or returns something else: the run is recorded, has its result, and the log says what is not."""
+    capability = Reminiscence(lessons, external_id="ana", learn=True, outcome=judge)
+
+    result = await Agent(answers("Left."), capabilities=[capability]).run(_QUESTION, conversation_id="chat")
+
+    assert result.output == "Left."
+    assert [turn.text for turn in await lessons.conversation("ana", "chat").turns()] == [_QUESTION, "Left."]
+    assert await outcomes(lessons) == []
+    assert "the outcome of run" in caplog.text
+    assert "is not recorded" not in caplog.text
+
+
+async def test_a_judge_with_a_mistake_can_stop_the_run(lessons: AgentMem) -> None:
+    """With `on_error="raise"`, after its record."""
+    capability = Reminiscence(lessons, external_id="ana", learn=True, outcome=_mistaken, on_error="raise")
+
+    with pytest.raises(KeyError):
+        await Agent(answers("Left."), capabilities=[capability]).run(_QUESTION, conversation_id="chat")
+
+    assert len(await lessons.conversation("ana", "chat").turns()) == 2
 
 
 async def test_an_outcome_can_be_reported_later(lessons: AgentMem) -> None:

@@ -239,10 +239,8 @@ class ReactMemService:
     async def _record(self, external_id: str, event: Event) -> None:
         try:
             await self.lifecycle.record(external_id, event)
-        except ReminiscenceError as error:
+        except Exception as error:  # noqa: BLE001 - a replaced service may raise anything, and quote anything
             _logger.warning("an invocation is recorded at the next maintenance: %s", type(error).__name__)
-        except Exception:
-            _logger.exception("an invocation is recorded at the next maintenance")
 
 
 @dataclass(frozen=True, slots=True)

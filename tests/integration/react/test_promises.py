@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from pydantic_ai.messages import ModelResponse
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.toolsets import FunctionToolset
 
 from agent_reminiscence import AgentMem
@@ -16,15 +17,20 @@ from agent_reminiscence.react import (
     AgentFailure,
     AgentRequest,
     DeleteFactRequest,
+    MemoryConversations,
     MemoryEpisodes,
     MemoryFacts,
     MemoryServices,
     ReactMemConfig,
     ReactMemService,
     ReactService,
+    RetrieveFactsRequest,
+    RetrieveFactsResponse,
     StoreEpisodeRequest,
     StoreEpisodeResponse,
     StoreFactRequest,
+    UpdateConversationMemoryRequest,
+    UpdateConversationMemoryResponse,
     default_scope,
 )
 from tests.support.brain import Asked, Brain, act
@@ -317,3 +323,72 @@ async def test_how_much_a_collection_holds_is_counted(memory: AgentMem) -> None:
 
     assert (usage.facts, usage.episodes, usage.conversations) == (1, 0, 1)
     assert usage.memory.active_memories == 1
+
+
+@pytest.mark.parametrize("phase", ["recall", "model"])
+async def test_a_run_that_is_cancelled_early_leaves_nothing_and_can_be_repeated(memory: AgentMem, phase: str) -> None:
+    """While the memory is read, or while the model thinks."""
+    reached = asyncio.Event()
+    is_waiting = True
+
+    async def wait() -> None:
+        if is_waiting:
+            reached.set()
+            await asyncio.Event().wait()
+
+    class Slow(MemoryFacts):
+        async def retrieve_facts(self, request: RetrieveFactsRequest) -> RetrieveFactsResponse:
+            if phase == "recall":
+                await wait()
+            return await super().retrieve_facts(request)
+
+    async def reason(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        del messages, info
+        if phase == "model":
+            await wait()
+        return ModelResponse(parts=[TextPart("noted")])
+
+    services = replace(MemoryServices.of(memory), fact_retrieval=Slow(memory))
+    config = ReactMemConfig(learn_with="rules")
+    async with ReactMemService(FunctionModel(reason), memory, services=services, config=config) as agent:
+        running = asyncio.create_task(agent.answer(_request(invocation_id="i-1")))
+        await reached.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert await _kinds(memory) == []
+
+        is_waiting = False
+        assert (await agent.answer(_request(invocation_id="i-1"))).answer == "noted"
+        await agent.drain()
+
+    assert (await _kinds(memory)).count("react.invocation") == 1
+
+
+async def test_a_caller_that_is_cancelled_while_the_answer_is_noted_is_remembered(memory: AgentMem) -> None:
+    """The answer may be on its way: it is recorded, once."""
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    class Slow(MemoryConversations):
+        async def update_conversation(
+            self, request: UpdateConversationMemoryRequest
+        ) -> UpdateConversationMemoryResponse:
+            reached.set()
+            await go_on.wait()
+            return await super().update_conversation(request)
+
+    services = replace(MemoryServices.of(memory), conversations=Slow(memory))
+    brain = Brain(lambda _: "noted", learn=lambda _: {"facts": ["Ana likes tea."]})
+    async with ReactMemService(brain.model, memory, services=services) as agent:
+        running = asyncio.create_task(agent.answer(_request()))
+        await reached.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        go_on.set()
+
+    kinds = await _kinds(memory)
+    assert [kinds.count(kind) for kind in ("react.invocation", "react.invocation.recorded", "memory.created")] == [
+        *[1] * 3
+    ]
+    assert len(brain.transcripts) == 1

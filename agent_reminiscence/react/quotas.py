@@ -23,6 +23,7 @@ class Quota:
         self._name = name
         self._limit = limit
         self._locks: dict[str, asyncio.Lock] = {}
+        self._counts: dict[str, int] = {}
 
     @asynccontextmanager
     async def room(self, external_id: str, key: str) -> AsyncGenerator[None]:
@@ -35,10 +36,14 @@ class Quota:
             yield
             return
         async with self._locks.setdefault(external_id, asyncio.Lock()):
-            found = await self._memory.get_active_memories(external_id, key_prefix=self._prefix, limit=self._limit)
-            is_full = len(found) >= self._limit
+            # A list of all is read at first and at the limit; in between, every store counts as a new one.
+            if self._counts.get(external_id, self._limit) >= self._limit:
+                found = await self._memory.get_active_memories(external_id, key_prefix=self._prefix, limit=self._limit)
+                self._counts[external_id] = len(found)
+            is_full = self._counts[external_id] >= self._limit
             if is_full and not await self._memory.get_active_memories(external_id, keys=[key]):
                 raise QuotaExceededError(
                     external_id, self._name, self._limit, self._limit + 1, "delete some, or raise the limit"
                 )
             yield
+            self._counts[external_id] += 1

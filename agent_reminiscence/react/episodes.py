@@ -25,7 +25,7 @@ from agent_reminiscence.react.service_models import (
     StoreEpisodeRequest,
     StoreEpisodeResponse,
 )
-from agent_reminiscence.react.shortened import as_json_steps
+from agent_reminiscence.react.shortened import as_json_steps, one_line
 from agent_reminiscence.react.stored import discard, recall
 
 EPISODE_PREFIX: Final = "episode/"
@@ -74,7 +74,7 @@ class MemoryEpisodes:
             async with self._quota.room(external_id, key):
                 await self._memory.create_active_memory(
                     external_id,
-                    " ".join(request.goal.split())[:_MAX_TITLE_CHARACTERS],
+                    one_line(request.goal)[:_MAX_TITLE_CHARACTERS],
                     _text(request),
                     metadata=_metadata(request),
                     source="agent",
@@ -115,8 +115,8 @@ class MemoryEpisodes:
 
 def _text(request: StoreEpisodeRequest) -> str:
     """What an episode is found by: one paragraph, so that its lessons are found with its goal."""
-    ended = " ".join(part for part in (_ENDED[request.success], " ".join(request.outcome.split())) if part)
-    lines = [" ".join(request.goal.split()), ended, *(f"- {' '.join(lesson.split())}" for lesson in request.lessons)]
+    ended = " ".join(part for part in (_ENDED[request.success], one_line(request.outcome)) if part)
+    lines = [one_line(request.goal), ended, *(f"- {one_line(lesson)}" for lesson in request.lessons)]
     return "\n".join(line for line in lines if line)
 
 

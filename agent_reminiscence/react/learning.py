@@ -17,9 +17,9 @@ from pydantic_ai.usage import UsageLimits
 from agent_reminiscence.react.journal import Finished, Learned
 from agent_reminiscence.react.models import AgentStep, ConversationMemory, Fact
 from agent_reminiscence.react.prompts import ReactPrompts
-from agent_reminiscence.react.rendering import one_line, summary_line
+from agent_reminiscence.react.rendering import summary_line
 from agent_reminiscence.react.sensitive import SensitiveKind, sensitive_kinds
-from agent_reminiscence.react.shortened import shortened
+from agent_reminiscence.react.shortened import one_line, shortened
 from agent_reminiscence.react.stated_facts import stated_facts
 from agent_reminiscence.react.steps import call_text
 

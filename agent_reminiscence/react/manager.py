@@ -35,7 +35,7 @@ from agent_reminiscence.react.config import AgentConfig
 from agent_reminiscence.react.models import AgentFailure, AgentRequest, AgentResponse, AgentStep, AgentUsage
 from agent_reminiscence.react.plain import plain_text
 from agent_reminiscence.react.prompts import ReactPrompts
-from agent_reminiscence.react.steps import arguments_of, as_messages, calls_of, observation_of, thought_of
+from agent_reminiscence.react.steps import as_messages, observation_of, steps_of
 from agent_reminiscence.react.toolbox import RunDeps, ToolFailures, toolset_of_groups
 
 _logger = logging.getLogger("agent_reminiscence.react")
@@ -248,25 +248,9 @@ class _Run:
         """Send the step that has just been finished."""
         if self.sink is None:
             return
-        for step, of_call in _steps(response, observed):
+        for of_call, step in steps_of(response, observed):
             if of_call == call_id:
                 self.sink(AgentResponse(invocation_id=self.invocation_id, **step.model_dump()))
 
     def _note(self, response: ModelResponse, observed: dict[str, str]) -> None:
-        self.steps.extend(step for step, call_id in _steps(response, observed) if call_id in observed)
-
-
-def _steps(response: ModelResponse, observed: dict[str, str]) -> list[tuple[AgentStep, str]]:
-    thought = thought_of(response)
-    return [
-        (
-            AgentStep(
-                thought="" if number else thought,
-                action=call.tool_name,
-                arguments=arguments_of(call),
-                observation=observed.get(call.tool_call_id, ""),
-            ),
-            call.tool_call_id,
-        )
-        for number, call in enumerate(calls_of(response))
-    ]
+        self.steps.extend(step for call_id, step in steps_of(response, observed) if call_id in observed)

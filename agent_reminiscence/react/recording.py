@@ -73,8 +73,7 @@ class Recorder:
             return
         await self.speak(event)
         learned = await self._learn(external_id, event, finished)
-        if not await self._is_there(external_id, event):
-            # Purged while a model was asked: nothing of it may be written again.
+        if learned is None:
             return
         await self._store_facts(finished, learned)
         await self._store_episode(finished, learned, event)
@@ -110,8 +109,11 @@ class Recorder:
         )
         _check(done.error)
 
-    async def _learn(self, external_id: str, event: Event, finished: Finished) -> Learned:
-        """What was drawn from the invocation; a model is asked once, and its answer recorded before it is used."""
+    async def _learn(self, external_id: str, event: Event, finished: Finished) -> Learned | None:
+        """What was drawn from the invocation; None if it was purged meanwhile: nothing of it may be written again.
+
+        A model is asked once, and its answer recorded before it is used.
+        """
         wants_facts = self._config.enable_auto_fact_extraction and finished.failure is None
         wants_episode = self._is_episode(finished)
         if not wants_facts and not wants_episode:
@@ -135,7 +137,7 @@ class Recorder:
             }
         )
         if not await self._is_there(external_id, event):
-            return Learned()
+            return None
         return await self._journal.learn(external_id, event, learned)
 
     async def _known(self, finished: Finished) -> tuple[Fact, ...]:

@@ -10,7 +10,7 @@ from pydantic_ai.messages import TextContent
 
 from agent_reminiscence.react.models import ConversationMemory, Episode, Fact, InvocationSummary, RecalledMemory
 from agent_reminiscence.react.prompts import ReactPrompts
-from agent_reminiscence.react.shortened import shortened
+from agent_reminiscence.react.shortened import one_line, shortened
 from agent_reminiscence.text.tokens import TokenCounter, count_tokens
 
 FACTS: Final = register_tag("long_term_facts")
@@ -50,11 +50,6 @@ def render_facts(facts: Sequence[Fact]) -> str:
 def render_episodes(episodes: Sequence[Episode]) -> str:
     """What the tool `recall_episodes` returns."""
     return wrap(EPISODES, "\n".join(_episode(one) for one in episodes)) if episodes else "No episodes were found."
-
-
-def one_line(text: str) -> str:
-    """A text without line breaks, so that an entry is a line."""
-    return " ".join(text.split())
 
 
 def summary_line(number: int | None, one: InvocationSummary) -> str:

@@ -31,6 +31,11 @@ def as_json_steps(steps: Sequence[AgentStep]) -> list[dict[str, Any]]:
     return kept[::-1]
 
 
+def one_line(text: str) -> str:
+    """A text without line breaks, so that an entry is a line."""
+    return " ".join(text.split())
+
+
 def shortened(text: str, most: int = _MAX_TEXT_CHARACTERS) -> str:
     """A text, or its beginning with how much more there was."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} characters more)"

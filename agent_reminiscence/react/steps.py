@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -63,21 +63,31 @@ def turns_of(messages: Sequence[ModelMessage], starts: Sequence[int]) -> list[Tu
     for start, stop in pairwise([*starts, len(messages)]):
         response = messages[start]
         assert isinstance(response, ModelResponse)
-        results = dict(_results(messages[start + 1 : stop]))
-        thought = thought_of(response)
-        steps: list[AgentStep] = []
-        for call in calls_of(response):
-            steps.append(
-                AgentStep(
-                    thought="" if steps else thought,
-                    action=call.tool_name,
-                    arguments=arguments_of(call),
-                    observation=results.get(call.tool_call_id, ""),
-                )
-            )
+        steps = steps_of(response, dict(_results(messages[start + 1 : stop])))
         # A response without calls was rejected, or is a thought of the history.
-        turns.append(Turn(start, stop, tuple(steps) or (AgentStep(thought=thought),)))
+        turns.append(Turn(start, stop, tuple(step for _, step in steps) or (AgentStep(thought=thought_of(response)),)))
     return turns
+
+
+def steps_of(response: ModelResponse, observed: Mapping[str, str]) -> list[tuple[str, AgentStep]]:
+    """A step for each call of a response, with the call's id; the thought is the first one's.
+
+    Args:
+        observed: What came back, by the id of the call.
+    """
+    thought = thought_of(response)
+    return [
+        (
+            call.tool_call_id,
+            AgentStep(
+                thought="" if number else thought,
+                action=call.tool_name,
+                arguments=arguments_of(call),
+                observation=observed.get(call.tool_call_id, ""),
+            ),
+        )
+        for number, call in enumerate(calls_of(response))
+    ]
 
 
 def calls_of(response: ModelResponse) -> list[ToolCallPart]:

@@ -99,7 +99,7 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
         Args:
             run_id: As passed to `retrieve_memories`; at most 256 characters.
             success: Whether the run did what it was to do.
-            note: A remark for whoever reads the ledger; at most 2,000 characters, redacted before it is stored. It
+            note: A remark for readers of the ledger; at most 2,000 characters, redacted before it is stored. It
                 affects no ranking.
             actor: Who reports.
 

@@ -264,7 +264,7 @@ class ReminiscenceStore(BaseStore):
                 f"{labels!r} does not say whose items are meant: the label at place {self._scope} of a namespace is the"
                 " external_id, and nothing reaches the items of several; name the labels up to it"
             )
-        # Refuses what is no external_id, and reads nothing.
+        # Refuses a value that cannot be an external_id, and reads nothing.
         self._memory.event_index(labels[self._scope])
         return labels[self._scope]
 

@@ -34,7 +34,7 @@ VALUE: Final = "value"
 """Where metadata hold an item's value, as `_spelled` writes it."""
 
 NOT_SEARCHED: Final = "-"
-"""Title and text of an item of which nothing is searched: a memory has both, and no question means this one."""
+"""Title and text of an item that is not searched: a memory needs both, and no question has this in it."""
 
 # Metadata have one level more, and 16 in all.
 _MAX_DEPTH: Final = 15

@@ -169,13 +169,7 @@ class EventLedger:
         limit: int,
     ) -> list[Event]:
         """Return at most `limit` events of a conversation before position `before`, the newest first."""
-        params = {
-            "external_id": external_id,
-            "conversation_id": conversation_id,
-            "before": before,
-            "kinds": None if kinds is None else list(kinds),
-            "limit": limit,
-        }
+        params = _of_conversation(external_id, conversation_id, kinds, limit) | {"before": before}
         return await events_from_rows(await db.fetch_all(_SQL["read_conversation_back"], params))
 
     async def read_conversation_on(
@@ -189,13 +183,7 @@ class EventLedger:
         limit: int,
     ) -> list[Event]:
         """Return at most `limit` events of a conversation after position `after`, the oldest first."""
-        params = {
-            "external_id": external_id,
-            "conversation_id": conversation_id,
-            "after": after,
-            "kinds": None if kinds is None else list(kinds),
-            "limit": limit,
-        }
+        params = _of_conversation(external_id, conversation_id, kinds, limit) | {"after": after}
         return await events_from_rows(await db.fetch_all(_SQL["read_conversation_on"], params))
 
     async def read_latest(
@@ -465,3 +453,15 @@ def event_from_row(row: Row) -> Event:
             f"event {row['position']} of external_id {row['external_id']!r} cannot be parsed: the stored row has been"
             " altered; verify() finds all such events"
         ) from None
+
+
+def _of_conversation(
+    external_id: str, conversation_id: str, kinds: Sequence[str] | None, limit: int
+) -> dict[str, object]:
+    """The parameters of a page of a conversation, without where it begins."""
+    return {
+        "external_id": external_id,
+        "conversation_id": conversation_id,
+        "kinds": None if kinds is None else list(kinds),
+        "limit": limit,
+    }

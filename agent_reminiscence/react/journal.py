@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import aclosing
 from hashlib import sha256
 from typing import Final
 from uuid import uuid4
@@ -19,6 +20,7 @@ from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import IdempotencyConflictError
 from agent_reminiscence.react.models import AgentFailure, AgentStep
+from agent_reminiscence.react.paging import all_events, events_of_conversation
 from agent_reminiscence.react.scope import invocation_conversation
 from agent_reminiscence.react.shortened import as_json_steps, shortened
 
@@ -29,7 +31,6 @@ CHECKED: Final = "react.memory.checked"
 _MAINTENANCE: Final = "react/maintenance"
 # A repeated request comes soon after the first.
 _LOOK_BACK: Final = 100
-_PAGE: Final = 500
 _MAX_RESULT_CHARACTERS: Final = 4_000
 
 
@@ -113,14 +114,13 @@ class Journal:
     async def learned(self, external_id: str, finished: Event) -> Learned | None:
         """What was drawn from an invocation; None if that has not been recorded."""
         assert finished.conversation_id is not None
-        after = finished.position
-        while page := await self._memory.ledger.read_conversation(
-            external_id, finished.conversation_id, kinds=[LEARNED], after=after, limit=_PAGE
-        ):
-            for event in page:
+        events = events_of_conversation(
+            self._memory, external_id, finished.conversation_id, LEARNED, after=finished.position
+        )
+        async with aclosing(events):
+            async for event in events:
                 if event.payload.get("finished") == str(finished.event_id):
                     return Learned.model_validate(event.payload)
-            after = page[-1].position
         return None
 
     async def learn(self, external_id: str, finished: Event, learned: Learned) -> Learned:
@@ -167,14 +167,13 @@ class Journal:
         """Invocations that are not wholly recorded, and the position of the last event looked at."""
         waiting: dict[str, Event] = {}
         after = await self._checked(external_id)
-        while page := await self._memory.ledger.read(external_id, after=after, kinds=[FINISHED, RECORDED], limit=_PAGE):
-            for event in page:
-                # An erased event has no payload.
-                if event.kind == FINISHED and event.payload:
-                    waiting[str(event.event_id)] = event
-                elif event.payload:
-                    waiting.pop(event.payload["finished"], None)
-            after = page[-1].position
+        async for event in all_events(self._memory, external_id, FINISHED, RECORDED, after=after):
+            # An erased event has no payload.
+            if event.kind == FINISHED and event.payload:
+                waiting[str(event.event_id)] = event
+            elif event.payload:
+                waiting.pop(event.payload["finished"], None)
+            after = event.position
         return list(waiting.values()), after
 
     async def _checked(self, external_id: str) -> int:

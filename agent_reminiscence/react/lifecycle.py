@@ -35,6 +35,7 @@ from agent_reminiscence.react.journal import FINISHED, Journal, as_finished
 from agent_reminiscence.react.learning import Closing, Learning, LearningFailedError, without_sensitive
 from agent_reminiscence.react.memory_services import MemoryServices
 from agent_reminiscence.react.models import DEFAULT_COLLECTION, ConversationMemory
+from agent_reminiscence.react.paging import all_events
 from agent_reminiscence.react.recording import NotRecordedError, Recorder
 from agent_reminiscence.react.registry import Registry
 from agent_reminiscence.react.scope import REGISTRY, Scope, user_conversation
@@ -461,12 +462,9 @@ class Lifecycle:
             return None
         since = self._clock() - timedelta(days=self._config.prune_unused_days)
         keys: set[str] = set()
-        after = 0
-        while page := await self._memory.ledger.read(external_id, after=after, kinds=[FINISHED], limit=_PAGE):
-            for event in page:
-                if event.occurred_at >= since and (finished := as_finished(event)) is not None:
-                    keys.update(finished.recalled)
-            after = page[-1].position
+        async for event in all_events(self._memory, external_id, FINISHED):
+            if event.occurred_at >= since and (finished := as_finished(event)) is not None:
+                keys.update(finished.recalled)
         return _Used(since, frozenset(keys))
 
 

@@ -33,10 +33,10 @@ from pydantic_ai.usage import RunUsage, UsageLimits
 
 from agent_reminiscence.react.config import AgentConfig
 from agent_reminiscence.react.models import AgentFailure, AgentRequest, AgentResponse, AgentStep, AgentUsage
-from agent_reminiscence.react.plain import plain_text
 from agent_reminiscence.react.prompts import ReactPrompts
 from agent_reminiscence.react.steps import as_messages, observation_of, steps_of
 from agent_reminiscence.react.toolbox import RunDeps, ToolFailures, toolset_of_groups
+from agent_reminiscence.text.storable import storable_text
 
 _logger = logging.getLogger("agent_reminiscence.react")
 
@@ -165,7 +165,7 @@ class ReactAgentManager:
             ):
                 await run.follow(agent_run)
                 assert agent_run.result is not None
-                answer = plain_text(agent_run.result.output)
+                answer = storable_text(agent_run.result.output)
         except UsageLimitExceeded:
             failure = AgentFailure(
                 reason="iteration_limit",

@@ -11,11 +11,11 @@ from typing import Final
 
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.event import Event
+from agent_reminiscence.react.paging import all_events, events_of_conversation
 from agent_reminiscence.react.scope import REGISTRY, user_conversation
 
 OPENED: Final = "react.memory.opened"
 SWITCHED: Final = "react.memory.switched"
-_PAGE: Final = 1_000
 
 
 class Registry:
@@ -45,12 +45,8 @@ class Registry:
 
     async def all(self) -> list[tuple[str, str]]:
         """All users and collections."""
-        pairs: list[tuple[str, str]] = []
-        after = 0
-        while page := await self._memory.ledger.read(REGISTRY, after=after, kinds=[OPENED], limit=_PAGE):
-            pairs.extend((event.payload["user"], event.payload["collection"]) for event in page if event.payload)
-            after = page[-1].position
-        return list(dict.fromkeys(pairs))
+        events = [event async for event in all_events(self._memory, REGISTRY, OPENED) if event.payload]
+        return list(dict.fromkeys((event.payload["user"], event.payload["collection"]) for event in events))
 
     async def switch(self, user: str, *, enabled: bool) -> None:
         """Switch a user's memory off, or on again. What is stored stays."""
@@ -70,11 +66,4 @@ class Registry:
         return bool(await self._memory.ledger.read_conversation(REGISTRY, user_conversation(user), limit=1))
 
     async def _of(self, user: str, kind: str) -> list[Event]:
-        events: list[Event] = []
-        after = 0
-        while page := await self._memory.ledger.read_conversation(
-            REGISTRY, user_conversation(user), kinds=[kind], after=after, limit=_PAGE
-        ):
-            events.extend(page)
-            after = page[-1].position
-        return events
+        return [event async for event in events_of_conversation(self._memory, REGISTRY, user_conversation(user), kind)]

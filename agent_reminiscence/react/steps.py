@@ -18,7 +18,8 @@ from pydantic_ai.messages import (
 )
 
 from agent_reminiscence.react.models import AgentStep
-from agent_reminiscence.react.plain import plain_text, plain_value
+from agent_reminiscence.react.plain import plain_value
+from agent_reminiscence.text.storable import storable_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +100,9 @@ def thought_of(response: ModelResponse) -> str:
     """What a response says beside its calls; what the model said to itself if that is nothing."""
     said = "\n\n".join(part.content for part in response.parts if isinstance(part, TextPart) and part.content.strip())
     if said:
-        return plain_text(said)
+        return storable_text(said)
     thinking = (part.content for part in response.parts if isinstance(part, ThinkingPart))
-    return plain_text("\n\n".join(text for text in thinking if text.strip()))
+    return storable_text("\n\n".join(text for text in thinking if text.strip()))
 
 
 def arguments_of(call: ToolCallPart) -> dict[str, object]:
@@ -109,13 +110,13 @@ def arguments_of(call: ToolCallPart) -> dict[str, object]:
     try:
         arguments: dict[str, object] = plain_value(call.args_as_dict())
     except (ValueError, AssertionError):
-        return {"arguments": plain_text(str(call.args))}
+        return {"arguments": storable_text(str(call.args))}
     return arguments
 
 
 def observation_of(result: ToolReturnPart) -> str:
     """What a tool returned, as the model reads it."""
-    return plain_text(result.model_response_str())
+    return storable_text(result.model_response_str())
 
 
 def call_text(step: AgentStep) -> str:

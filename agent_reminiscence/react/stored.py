@@ -9,11 +9,11 @@ from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.exceptions import MemoryNotFoundError
 from agent_reminiscence.react.failures import guarded
+from agent_reminiscence.react.paging import all_events
 from agent_reminiscence.react.service_models import DeleteResponse
 
 # A memory may be found by several of its passages.
 _HITS_PER_MEMORY = 2
-_PAGE = 500
 _LEAST_WORDS = 3
 
 
@@ -61,15 +61,12 @@ async def discard(
 async def _purge(memory: AgentMem, external_id: str, key: str, *, with_words: bool) -> None:
     """Erase every memory that has or had a key."""
     texts: set[str] = set()
-    after = 0
     # No list has archived memories; the ledger has what created them.
-    while page := await memory.ledger.read(external_id, after=after, kinds=["memory.created"], limit=_PAGE):
-        for event in page:
-            if event.payload.get("key") == key:
-                texts.add(event.payload["content"])
-                with suppress(MemoryNotFoundError):
-                    await memory.admin.erase(external_id, memory_id=event.payload["memory_id"])
-        after = page[-1].position
+    async for event in all_events(memory, external_id, "memory.created"):
+        if event.payload.get("key") == key:
+            texts.add(event.payload["content"])
+            with suppress(MemoryNotFoundError):
+                await memory.admin.erase(external_id, memory_id=event.payload["memory_id"])
     for text in texts if with_words else ():
         # A word or two may stand anywhere.
         if len(text.split()) >= _LEAST_WORDS:

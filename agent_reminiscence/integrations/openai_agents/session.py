@@ -17,6 +17,7 @@ from agent_reminiscence.integrations.exact_json import flatten
 from agent_reminiscence.integrations.openai_agents.arguments import check_memory
 from agent_reminiscence.integrations.openai_agents.messages import role_of, text_of
 from agent_reminiscence.integrations.openai_agents.session_log import SessionLog, items_of
+from agent_reminiscence.text.storable import storable_text
 
 if TYPE_CHECKING:
     from agents import SessionSettings, TResponseInputItem
@@ -250,6 +251,4 @@ def _as_turn(item: Any) -> str:
     """What is recorded of an item; '' if it is not something that a user or an assistant says."""
     if role_of(item) not in _SPEAKERS:
         return ""
-    # What PostgreSQL's text cannot hold becomes a question mark.
-    text = text_of(item).replace("\x00", "?").encode(errors="replace").decode()
-    return text.strip()[:_MAX_TURN_CHARACTERS]
+    return storable_text(text_of(item)).strip()[:_MAX_TURN_CHARACTERS]

@@ -5,7 +5,7 @@ All records are big-endian, as PostgreSQL sends numbers: a blob looks the same i
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,19 @@ frequency."""
 NORMS_DTYPE: Final = np.dtype([("mass", ">f4"), ("heading_mass", ">f4"), ("norms", ">f4", (len(WINDOWS),))])
 """The vectors around an entry of a layout, 24 bytes: the token counts of the chunk and of its heading (0: no vector),
 and the length of each window's vector sum, in the order of `WINDOWS`."""
+
+
+class SegmentSizes(NamedTuple):
+    """How many entries each of some segments has.
+
+    Attributes:
+        keys: Of segments, each once, ascending; 20 bytes, memory and segment.
+        sizes: Of each.
+    """
+
+    keys: NDArray[np.bytes_]
+    sizes: NDArray[np.int64]
+
 
 HEADING: Final = 0x8000
 """Added to the offset of a heading's posting."""
@@ -174,6 +187,32 @@ def decode_postings(block: int, entries: bytes) -> tuple[NDArray[np.int64], NDAr
     """
     postings = np.frombuffer(entries, POSTING_DTYPE)
     return posting_numbers(block, postings["offset"]), postings["frequency"].astype(np.float32)
+
+
+def in_layout_order(layouts: SegmentSizes, stored: SegmentSizes, norms: NDArray[np.void]) -> NDArray[np.void]:
+    """The norms of all entries of some layouts, in their order; zeros for a segment without norms.
+
+    Args:
+        layouts: How many entries each segment's layout has, and the order wanted.
+        stored: How many norms each segment has. Another number than its layout has are those of an earlier layout.
+        norms: Shape (n,), `NORMS_DTYPE`, in the order of `stored`.
+    """
+    if np.array_equal(layouts.keys, stored.keys) and np.array_equal(layouts.sizes, stored.sizes):
+        return norms
+    ordered = np.zeros(int(layouts.sizes.sum()), dtype=NORMS_DTYPE)
+    _, wanted, given = np.intersect1d(layouts.keys, stored.keys, assume_unique=True, return_indices=True)
+    fits = layouts.sizes[wanted] == stored.sizes[given]
+    sizes = layouts.sizes[wanted[fits]]
+    # Position by position: where the segment begins, plus 0, 1, 2 … within it.
+    within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    targets = np.repeat(_begins(layouts.sizes)[wanted[fits]], sizes) + within
+    ordered[targets] = norms[np.repeat(_begins(stored.sizes)[given[fits]], sizes) + within]
+    return ordered
+
+
+def _begins(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    begins: NDArray[np.int64] = np.cumsum(sizes) - sizes
+    return begins
 
 
 def are_among(numbers: NDArray[np.int64], ascending: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:

@@ -20,7 +20,7 @@ from benchmarks.synthetic import CHUNKS_PER_MEMORY, WordModel
 # What a tenant of such a size is called, and how many of about that size take turns.
 _SMALL, _MIDDLE, _TENANTS_IN_TURN = 200, 2_000, 8
 # Sizes at which hits are compared with the exact ones, the largest tenant's beside them.
-_COMPARED_SIZES = (200, 800, 2_000, 5_000, WHOLE_MAX_CHUNKS, 20_000)
+_COMPARED_SIZES = (200, 800, 2_000, WHOLE_MAX_CHUNKS, 10_000, 20_000)
 _WRITING_TENANTS = 10
 # More than any tenant has, and no more than the server takes for a number.
 _ALL_CHUNKS = 2**31 - 1

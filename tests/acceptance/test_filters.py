@@ -341,7 +341,7 @@ async def test_what_a_question_does_not_lead_to_is_found_if_nothing_else_is_admi
 ) -> None:
     """Whatever is likely is left out; of what is admitted, which is more than is ranked, the newest comes back."""
     monkeypatch.setattr(narrowing, "MAX_ADMITTED", 10)
-    monkeypatch.setattr(narrowing, "_POOL", 5)
+    monkeypatch.setattr(narrowing, "POOLS", (3, 5))
     for number in range(15):
         for kind, text in (("likely", "The boat with the zebra and the giraffe"), ("other", "The boat in the harbour")):
             await paths.small.create_active_memory("agent-1", "Log", f"{text}, {number}.", metadata={"kind": kind})

@@ -18,7 +18,7 @@ from agent_reminiscence.database.queries import NamedQuery, load_queries, vector
 from agent_reminiscence.database.repositories.arrays import bigint_array, real_array
 from agent_reminiscence.domain.canonical import beside_many
 from agent_reminiscence.domain.generation import Generation
-from agent_reminiscence.domain.index import NORMS_DTYPE, are_among
+from agent_reminiscence.domain.index import NORMS_DTYPE, SegmentSizes, are_among, in_layout_order
 
 _SQL = load_queries("sql", "chunk_vector")
 # Below the number of any heading.
@@ -270,7 +270,9 @@ class ChunkVectorRepository:
         params = {"external_id": external_id, "vector": halfvec(vector)}
         row = await db.fetch_one(_sql("find_dots_and_norms", generation), params)
         assert row is not None
-        return _dots(row), np.frombuffer(row["norms"] or b"", NORMS_DTYPE)
+        layouts = SegmentSizes(_keys(row["layout_keys"]), _numbers(row["layout_sizes"]))
+        stored = SegmentSizes(_keys(row["norms_keys"]), _numbers(row["norms_sizes"]) // NORMS_DTYPE.itemsize)
+        return _dots(row), in_layout_order(layouts, stored, np.frombuffer(row["norms"] or b"", NORMS_DTYPE))
 
     async def find_dots_of(
         self,
@@ -351,6 +353,14 @@ def _dots(row: Row | None) -> Dots:
     return Dots(
         np.frombuffer(row["numbers"], ">i8").astype(np.int64), -np.frombuffer(row["dots"], ">f4").astype(np.float32)
     )
+
+
+def _keys(keys: bytes | None) -> NDArray[np.bytes_]:
+    return np.frombuffer(keys or b"", "S20")
+
+
+def _numbers(numbers: bytes | None) -> NDArray[np.int64]:
+    return np.frombuffer(numbers or b"", ">i4").astype(np.int64)
 
 
 def _scoped(

@@ -174,7 +174,12 @@ class Admission:
         return self._of_turns(self._of_memories(found))
 
     def _of_memories(self, passing: PassingChunks) -> PassingChunks:
-        return passing if self._memories is None else passing.only(np.isin(passing.memory_ids, self._memories))
+        if self._memories is None:
+            return passing
+        # For texts, a set is ten times as fast as numpy, which would sort them.
+        admitted = set(self._memories.tolist())
+        ids = passing.memory_ids.tolist()
+        return passing.only(np.fromiter((one in admitted for one in ids), np.bool_, len(ids)))
 
     def _of_turns(self, passing: PassingChunks) -> PassingChunks:
         if self._turns is None:
@@ -231,6 +236,8 @@ def _standing(passing: PassingChunks, known: NDArray[np.int64]) -> Admitted:
         known: The admitted chunks, as far as any of `passing` may repeat them.
     """
     is_repetition = passing.originals != 0
+    if not is_repetition.any():
+        return Admitted(np.unique(passing.numbers), np.zeros(0, dtype=np.int64))
     own = passing.numbers[~is_repetition]
     rest = passing.only(is_repetition & ~np.isin(passing.originals, known))
     order = np.argsort(rest.numbers, kind="stable")

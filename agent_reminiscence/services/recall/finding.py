@@ -21,7 +21,7 @@ from agent_reminiscence.database.repositories.search import (
     SearchedStream,
 )
 from agent_reminiscence.domain.generation import Generation
-from agent_reminiscence.domain.index import blocks_of
+from agent_reminiscence.domain.index import are_among, blocks_of
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.embedders.wordllama import WORDLLAMA_MODEL
 from agent_reminiscence.exceptions import EmbeddingError
@@ -285,7 +285,7 @@ class Finder:
         said, reached, close = said_within(asked, found), many.reached, near
         if admission is not None:
             # Before the choice, so that what is left out takes no one's place.
-            kept = (await admission.among(db, narrowing.pool(promised, weighed, said, near, reached))).numbers
+            kept = await _admitted_among(db, admission, promised, weighed, said, near, reached)
             promised, weighed, close = promised.only(kept), weighed.only(kept), narrowing.only_near(near, kept)
             said = None if said is None else np.intersect1d(said, kept)
             reached = {number: reached[number] for number in kept.tolist() if number in reached}
@@ -333,7 +333,7 @@ class Finder:
         if admission is not None:
             known = admission if isinstance(admission, Admitted) else await admission.among(db, numbers)
             texts = replace(texts, repeating=known.repeating)
-            may_be_hit = may_be_hit & np.isin(numbers, known.numbers)
+            may_be_hit = may_be_hit & are_among(numbers, known.numbers)[0]
         elif request.is_filtered:
             may_be_hit = may_be_hit & np.isin(numbers, await self._search.find_eligible_of(db, request, numbers))
         elif texts.eligible is not None:
@@ -430,7 +430,7 @@ class Finder:
         if admission is not None:
             admitted = await admission.all(db)
             assert admitted is not None
-            is_admitted = np.isin(texts.entries["number"], admitted.numbers)
+            is_admitted, _ = are_among(texts.entries["number"].astype(np.int64), admitted.numbers)
             return replace(texts, eligible=is_admitted, repeating=admitted.repeating)
         if not request.is_filtered:
             return texts
@@ -482,6 +482,24 @@ class Finder:
         )
         for row in rows:
             row["title"] = titles.get(row["memory_id"], row["title"])
+
+
+async def _admitted_among(
+    db: SqlExecutor,
+    admission: Admission,
+    promised: narrowing.Promise,
+    weighed: narrowing.Weighed,
+    said: NDArray[np.int64] | None,
+    near: Dots | None,
+    reached: Mapping[int, float],
+) -> NDArray[np.int64]:
+    """The most likely chunks that a filter admits: of a small pool, or of a large one if it leaves out most."""
+    for size in narrowing.POOLS:
+        pool = narrowing.pool(promised, weighed, said, near, reached, size=size)
+        kept = (await admission.among(db, pool)).numbers
+        if len(kept) >= narrowing.ENOUGH_ADMITTED:
+            break
+    return kept
 
 
 def _today(request: SearchRequest) -> date:

@@ -19,15 +19,17 @@ from agent_reminiscence.domain.index import FIRST, WINDOWS, are_among
 from agent_reminiscence.services.recall.ranking import Weights
 from agent_reminiscence.services.recall.score_parts import K1, B, idf
 
-WHOLE_MAX_CHUNKS: Final = 10_000
+WHOLE_MAX_CHUNKS: Final = 5_000
 """Up to this many chunks, all are ranked."""
 MAX_ENTRIES: Final = 20_000
 """The postings of a term with more are read only for chunks that something else supports."""
 
-MAX_ADMITTED: Final = 5_000
+MAX_ADMITTED: Final = 1_000
 """If a filter admits no more chunks than this, all of them are ranked."""
-_POOL: Final = 2_000
-"""Of each kind of candidates, as many are held against a filter that admits more."""
+POOLS: Final = (500, 4_000)
+"""As many candidates of each kind are held against a filter that admits more; the larger pool if too few are left."""
+ENOUGH_ADMITTED: Final = 250
+"""As many admitted candidates are enough to choose from."""
 
 _BY_PROMISE: Final = 80
 _BY_WORDS: Final = 20
@@ -186,19 +188,25 @@ def pool(
     said: NDArray[np.int64] | None,
     near: Dots | None,
     graph: Mapping[int, float],
+    *,
+    size: int,
 ) -> NDArray[np.int64]:
-    """The chunks that `choose` might select if a filter left out the others; arguments as there."""
+    """The chunks that `choose` might select if a filter left out the others; arguments as there.
+
+    Args:
+        size: How many of each kind.
+    """
     is_chunk = weighed.numbers > 0
     likely = [
-        promised.best(_POOL),
-        _best(weighed.numbers[is_chunk], weighed.scores[is_chunk], _POOL),
+        promised.best(size),
+        _best(weighed.numbers[is_chunk], weighed.scores[is_chunk], size),
         np.fromiter(graph.keys(), np.int64, len(graph)),
     ]
     if said is not None and len(said):
-        likely.append(_best(said, _values_at(said, weighed.numbers, weighed.scores), _POOL))
+        likely.append(_best(said, _values_at(said, weighed.numbers, weighed.scores), size))
     if near is not None:
         of_chunks = near.numbers > 0
-        likely.append(_best(near.numbers[of_chunks], near.dots[of_chunks], _POOL))
+        likely.append(_best(near.numbers[of_chunks], near.dots[of_chunks], size))
     return np.unique(np.concatenate(likely))
 
 

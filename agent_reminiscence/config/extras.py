@@ -9,7 +9,9 @@ from typing import Final, Literal
 from agent_reminiscence.config.installation import DISTRIBUTION
 from agent_reminiscence.exceptions import ConfigurationError
 
-type Extra = Literal["cli", "langgraph", "mem0", "models", "openai-agents", "pydantic-ai", "telemetry", "yaml"]
+type Extra = Literal[
+    "cli", "langgraph", "mem0", "models", "openai-agents", "pydantic-ai", "server", "telemetry", "yaml"
+]
 
 # What tells whether an extra is installed: a module that nothing else brings along.
 _MODULES: Final[dict[Extra, tuple[str, ...]]] = {
@@ -22,6 +24,7 @@ _MODULES: Final[dict[Extra, tuple[str, ...]]] = {
     "openai-agents": ("agents.memory",),
     # Whether it is recent enough is asked where it is used.
     "pydantic-ai": ("pydantic_ai",),
+    "server": ("fastapi", "jinja2", "mcp.server.mcpserver", "prometheus_client", "uvicorn"),
     # Other distributions put modules into the namespace `opentelemetry`.
     "telemetry": ("opentelemetry.trace",),
     "yaml": ("yaml",),

@@ -16,6 +16,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "models": ("httpx2", "pydantic_ai"),
     "openai-agents": ("agents",),
     "pydantic-ai": ("pydantic_ai",),
+    "server": ("fastapi", "jinja2", "mcp", "prometheus_client", "uvicorn"),
     "telemetry": ("opentelemetry",),
     "yaml": ("yaml",),
 }

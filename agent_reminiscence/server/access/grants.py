@@ -1,0 +1,98 @@
+"""What a credential allows, and for whom one request acts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from agent_reminiscence.server.problems import ProblemError
+
+
+class Scope(StrEnum):
+    """What a credential may do. None includes another."""
+
+    READ = "memory:read"
+    WRITE = "memory:write"
+    ERASE = "memory:erase"
+    ADMIN = "memory:admin"
+    DELEGATE = "memory:delegate"
+    """Name the tenant of each request, instead of acting for one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """What a credential allows.
+
+    Attributes:
+        subject: Which credential it is: an id that may be logged, never the secret.
+        external_id: The one tenant it acts for; None with `Scope.DELEGATE`, and only then.
+        expires_at: When it ends; None never.
+        requests_per_minute: Its own limit; None is the server's.
+    """
+
+    subject: str
+    scopes: frozenset[Scope]
+    external_id: str | None = None
+    expires_at: datetime | None = None
+    requests_per_minute: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who makes one request.
+
+    Attributes:
+        external_id: The tenant it acts for; None if the credential is a delegate's and the request names nobody.
+    """
+
+    grant: Grant
+    external_id: str | None
+
+    def may(self, scope: Scope) -> bool:
+        """Whether the credential has a scope."""
+        return scope in self.grant.scopes
+
+    def require(self, scope: Scope) -> None:
+        """Refuse a credential without a scope.
+
+        Raises:
+            ProblemError: 403.
+        """
+        if not self.may(scope):
+            raise ProblemError(403, "forbidden", f"this credential lacks the scope {scope.value}")
+
+    def tenant(self, scope: Scope) -> str:
+        """The tenant to act for.
+
+        Raises:
+            ProblemError: 403 without the scope; 400 if the request names no tenant and the credential has none.
+        """
+        self.require(scope)
+        if self.external_id is None:
+            raise ProblemError(
+                400,
+                "tenant-missing",
+                "this credential acts for many tenants; name one in the header X-External-Id",
+            )
+        return self.external_id
+
+
+def acting_for(grant: Grant, asked: str | None) -> Caller:
+    """Who makes a request with this grant that asks to act for `asked`.
+
+    Raises:
+        ProblemError: 403 if the credential may not choose.
+    """
+    if grant.external_id is not None:
+        # Even its own name is refused: whoever sends the header believes that it decides.
+        if asked is not None:
+            raise ProblemError(
+                403,
+                "forbidden",
+                f"X-External-Id needs the scope {Scope.DELEGATE.value}; this credential acts for one tenant only",
+            )
+        return Caller(grant, grant.external_id)
+    if Scope.DELEGATE not in grant.scopes:
+        raise ProblemError(403, "forbidden", "this credential acts for nobody")
+    return Caller(grant, asked)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import UsageLimitExceeded
+from pydantic_ai.exceptions import ModelHTTPError, UsageLimitExceeded
 from pydantic_ai.messages import (
     AgentStreamEvent,
     FunctionToolResultEvent,
@@ -117,7 +117,7 @@ class ReactAgentManager:
 
     @property
     def agent(self) -> Agent[RunDeps[Any], str]:
-        """The agent that runs; entering it opens its MCP servers once for many requests."""
+        """The agent that runs; entering it connects to its MCP servers once for many requests."""
         return self._agent
 
     async def reason(
@@ -180,6 +180,8 @@ class ReactAgentManager:
             else:
                 # Without its text, which may quote the prompt.
                 name = type(error).__name__
+                if isinstance(error, ModelHTTPError):
+                    name = f"{name} with status {error.status_code}"
                 _logger.warning("the model or the tools of a ReAct agent failed: %s", name)
                 failure = AgentFailure(reason="model_failed", message=f"the model or its tools failed: {name}")
         return Reasoned(

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability, WrapToolExecuteHandler
+from pydantic_ai.exceptions import ModelRetry, UnexpectedModelBehavior
 from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset
@@ -108,4 +109,7 @@ class ToolFailures(AbstractCapability[Any]):
     ) -> Any:
         """Tell the model that the tool failed, and why."""
         _logger.warning("tool %s failed: %s", call.tool_name, type(error).__name__)
+        # A tool that asks for another try once too often: what it said helps the model, the count does not.
+        if isinstance(error, UnexpectedModelBehavior) and isinstance(error.__cause__, ModelRetry):
+            return f"{call.tool_name} failed: {error.__cause__}"
         return f"{call.tool_name} failed: {type(error).__name__}: {error}"

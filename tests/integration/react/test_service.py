@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from pydantic_ai import RunContext
-from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.exceptions import ModelHTTPError, ModelRetry
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.toolsets import FunctionToolset
 
@@ -128,6 +128,26 @@ async def test_a_tool_that_fails_is_an_observation() -> None:
     assert response.answer == "fail failed: LookupError: there is no such row"
 
 
+async def test_a_tool_that_asks_for_another_try_is_an_observation_also_once_too_often() -> None:
+    """What it says of the arguments helps the model more than that it has said so before."""
+    tools: FunctionToolset[Any] = FunctionToolset()
+
+    @tools.tool_plain
+    def find(name: str) -> str:
+        """Find somebody."""
+        raise ModelRetry(f"nobody is called {name}")
+
+    names = ["Ana", "Bo", "Cy", "Di", "Ed"]
+    brain = Brain(lambda asked: act("find", name=names[asked.turn]) if asked.turn < len(names) else "done")
+
+    response = await ReactService(brain.model, toolsets=[tools]).answer(_request())
+
+    assert (response.answer, response.error) == ("done", None)
+    assert len(response.steps) == len(names)
+    for name, step in zip(names, response.steps, strict=True):
+        assert f"nobody is called {name}" in step.observation
+
+
 async def test_a_model_that_repeats_itself_is_told_so_and_the_tool_is_left_alone() -> None:
     """Side effects do not pile up while a model goes in circles."""
     called = 0
@@ -202,7 +222,7 @@ async def test_the_state_and_the_context_reach_the_model() -> None:
 
 
 async def test_a_model_that_fails_is_a_value_without_its_words() -> None:
-    """A provider's error may quote the prompt."""
+    """A provider's error may quote the prompt; its status is safe to tell."""
 
     def reason(_: Asked) -> str:
         raise ModelHTTPError(500, "brain", {"prompt": "What is it?"})
@@ -211,6 +231,7 @@ async def test_a_model_that_fails_is_a_value_without_its_words() -> None:
 
     assert response.error is not None
     assert response.error.reason == "model_failed"
+    assert "status 500" in response.error.message
     assert "What is it?" not in response.error.message
 
 

@@ -123,7 +123,7 @@ class ReactMemService:
         await self.close()
 
     async def close(self) -> None:
-        """Wait until what was answered is recorded, and close the MCP servers."""
+        """Wait until what was answered is recorded, then disconnect from the MCP servers, as `ReactService` does."""
         await self.drain()
         await self._open.aclose()
 

@@ -20,7 +20,7 @@ from agent_reminiscence.react.models import AgentRequest, AgentResponse
 class ReactService:
     """An agent without memory: reason, act, observe, answer.
 
-    Use it as `async with ReactService(model) as agent:`; that opens the MCP servers among its tools once.
+    Use it as `async with ReactService(model) as agent:`; that connects to the MCP servers among its tools once.
 
     Args:
         model: A Pydantic AI model, or its name.
@@ -49,7 +49,7 @@ class ReactService:
         await self.close()
 
     async def close(self) -> None:
-        """Close the MCP servers."""
+        """Disconnect from the MCP servers; one that was started with `keep_alive=False` ends."""
         await self._open.aclose()
 
     async def run(self, request: AgentRequest) -> AsyncGenerator[AgentResponse]:

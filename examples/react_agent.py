@@ -1,12 +1,15 @@
 """An agent that learns from what it did: the second attempt uses the lesson of the first.
 
 Run it with `python examples/react_agent.py`. Without a model it follows a script; with REACT_MODEL, such as
-`ollama:qwen3` or `openai:gpt-5-mini`, a real one reasons and learns.
+`ollama:qwen3` or `openai:gpt-5-mini`, a real one reasons and learns. It has to be able to call tools. Either of these
+needs `pip install "pydantic-ai-slim[openai]"`; OpenAI also a key in OPENAI_API_KEY, and Ollama its address in
+OLLAMA_BASE_URL, such as http://localhost:11434/v1.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
@@ -59,10 +62,13 @@ async def main() -> None:
             await agent.drain()
             shown = response.memory.episodes if response.memory else ()
             lessons = [lesson for episode in shown for lesson in episode.lessons]
-            print(f"attempt {attempt}: {', '.join(step.action for step in response.steps)} → {response.answer}")
+            done = ", ".join(step.action for step in response.steps) or "nothing"
+            print(f"attempt {attempt}: {done} → {response.error.message if response.error else response.answer}")
             print(f"  it was shown {len(lessons)} lessons: {'; '.join(lessons) or 'none'}")
         await agent.lifecycle.purge_user("example-miller")
 
 
 if __name__ == "__main__":
+    # A model that fails to learn from an attempt is a warning.
+    logging.basicConfig()
     asyncio.run(main())

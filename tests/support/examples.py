@@ -34,6 +34,15 @@ def new_data_dir() -> Iterator[Path]:
 
 def run_example(script: Path, data_dir: Path, settings: Mapping[str, str] | None = None) -> str:
     """Run a script over the memories in a data folder; returns what it wrote, and it must not complain of anything."""
+    finished = finish_example(script, data_dir, settings)
+    assert complaints(finished.stderr) == ""
+    return finished.stdout
+
+
+def finish_example(
+    script: Path, data_dir: Path, settings: Mapping[str, str] | None = None, *, timeout_seconds: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """Run a script over the memories in a data folder; it must end without an error."""
     finished = subprocess.run(
         [sys.executable, "-W", "error::ResourceWarning", str(script)],
         env=clean_environment()
@@ -48,8 +57,7 @@ def run_example(script: Path, data_dir: Path, settings: Mapping[str, str] | None
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=timeout_seconds,
     )
     assert finished.returncode == 0, finished.stderr
-    assert complaints(finished.stderr) == ""
-    return finished.stdout
+    return finished

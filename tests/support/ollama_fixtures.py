@@ -1,7 +1,7 @@
 """Fixtures for tests that need a real Ollama; a plugin of `conftest.py`. `server_hooks` says what all servers share.
 
 The first time on a machine, Ollama is built, which takes minutes. A server that the environment names must have the
-model all-minilm.
+models all-minilm and smollm2:135m.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def startable_ollama(pytestconfig: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def ollama_url(pytestconfig: pytest.Config) -> str:
-    """Where an Ollama with the model all-minilm is, shared by all tests; skips the test where none can be had."""
+    """Where an Ollama with the models of `OllamaServer` is, shared by all tests; skips a test where none can be had."""
     return shared_client_settings(pytestconfig, OLLAMA)["url"]
 
 

@@ -12,10 +12,11 @@ from tests.support.server_process import SCRIPTS, ServerProcess
 
 OLLAMA_MODEL = "all-minilm"
 OLLAMA_DIMENSION = 384
+OLLAMA_CHAT_MODEL = "smollm2:135m"
 
 
 class OllamaServer(ServerProcess):
-    """A server with the model all-minilm, which starts in a second; its folder is its home.
+    """A server with the models all-minilm and smollm2:135m, which starts in a second; its folder is its home.
 
     It loads a model into a process of its own, in the server's process group.
     """

@@ -1,0 +1,71 @@
+"""A ReAct agent with a real model, of Ollama: whatever it says, the user gets it and memory has it once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic_ai import models
+from pydantic_ai.toolsets import FunctionToolset
+
+from agent_reminiscence import AgentMem
+from agent_reminiscence.react import AgentRequest, ReactMemConfig, ReactMemService, default_scope
+from agent_reminiscence.react.journal import FINISHED, RECORDED
+from tests.support.examples import EXAMPLES, finish_example, new_data_dir
+from tests.support.ollama_server import OLLAMA_CHAT_MODEL
+
+_MODEL = f"ollama:{OLLAMA_CHAT_MODEL}"
+# A few sentences, each made of the next likely word: on a busy machine that takes minutes.
+_PATIENCE_SECONDS = 1_500.0
+
+
+def test_the_example_runs_with_a_real_model(ollama_url: str) -> None:
+    """Two attempts to the end. What such a small model makes of the task, and whether it learns, is left to it."""
+    settings = {"REACT_MODEL": _MODEL, "OLLAMA_BASE_URL": f"{ollama_url}/v1"}
+    with new_data_dir() as data_dir:
+        finished = finish_example(EXAMPLES / "react_agent.py", data_dir, settings, timeout_seconds=_PATIENCE_SECONDS)
+
+    first, _, second = finished.stdout.partition("attempt 2: ")
+    for attempt in (first.removeprefix("attempt 1: "), second):
+        answer, _, _ = attempt.partition("→ ")[2].rpartition("\n  it was shown ")
+        assert answer.strip()
+        assert "the model or its tools failed" not in answer
+
+
+async def test_what_a_real_model_answers_is_recorded_once(
+    ollama_url: str, memory: AgentMem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question that is asked twice gets one answer; what the model has not managed to learn, rules do."""
+    monkeypatch.setattr(models, "ALLOW_MODEL_REQUESTS", True)
+    monkeypatch.setenv("OLLAMA_BASE_URL", f"{ollama_url}/v1")
+    tools: FunctionToolset[Any] = FunctionToolset()
+
+    @tools.tool_plain
+    def weather(place: str) -> str:
+        """The weather at a place."""
+        return f"It rains in {place}."
+
+    request = AgentRequest(
+        question="I live in Graz. How is the weather there?",
+        user="ana",
+        conversation_id="c-1",
+        invocation_id="i-1",
+        enable_memory=True,
+    )
+    async with ReactMemService(_MODEL, memory, toolsets=[tools]) as agent:
+        first = await agent.answer(request)
+        await agent.drain()
+        again = await agent.answer(request)
+    async with ReactMemService(_MODEL, memory, config=ReactMemConfig(learn_with="rules")) as agent:
+        report = await agent.lifecycle.maintain("ana")
+    events = await memory.ledger.read(default_scope("ana", "default"), limit=1_000)
+
+    assert first.error is None or first.error.reason == "iteration_limit"
+    assert first.answer or first.error
+    assert first.usage is not None
+    assert first.usage.output_tokens > 0
+    assert again.usage is not None
+    assert (again.answer, again.steps, again.usage.requests) == (first.answer, first.steps, 0)
+    assert report.not_recorded == 0
+    kinds = [event.kind for event in events]
+    assert (kinds.count(FINISHED), kinds.count(RECORDED)) == (1, 1)

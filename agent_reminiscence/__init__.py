@@ -6,6 +6,7 @@ from agent_reminiscence.agents.models import AgentModels
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.conversation import Conversation
 from agent_reminiscence.core import AgentMem
+from agent_reminiscence.domain.access import AccessKey, AccessScope, CreatedKey, KeyGrant
 from agent_reminiscence.domain.audit import AuditProgress, AuditReport, Drift, LedgerFault, StreamReport
 from agent_reminiscence.domain.erasure import (
     ErasedEvent,
@@ -48,11 +49,12 @@ from agent_reminiscence.domain.transfer import (
     MessageImportReport,
 )
 from agent_reminiscence.domain.turn import Turn
-from agent_reminiscence.domain.usage import MemoryUsage, TierUsage
-from agent_reminiscence.domain.work import Job, WorkReport
+from agent_reminiscence.domain.usage import MemoryUsage, TenantOverview, TierUsage
+from agent_reminiscence.domain.work import Health, Job, JobCounts, WorkReport
 from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.exceptions import (
+    AccessKeyNotFoundError,
     AgentError,
     CommitUnknownError,
     ConfigurationError,
@@ -85,6 +87,9 @@ from agent_reminiscence.redaction.redactor import DefaultRedactor, Redaction, Re
 from agent_reminiscence.services.reflection.memory_index import EventIndex
 
 __all__ = [
+    "AccessKey",
+    "AccessKeyNotFoundError",
+    "AccessScope",
     "ActiveMemory",
     "AddedMemory",
     "AgentError",
@@ -100,6 +105,7 @@ __all__ = [
     "ConfigurationError",
     "ConsolidationReport",
     "Conversation",
+    "CreatedKey",
     "DefaultRedactor",
     "DeletionRequest",
     "Derivation",
@@ -125,11 +131,14 @@ __all__ = [
     "GenerationFill",
     "GraphPath",
     "GraphTriple",
+    "Health",
     "IdempotencyConflictError",
     "ImportReport",
     "ImportedMemory",
     "InvalidInputError",
     "Job",
+    "JobCounts",
+    "KeyGrant",
     "LedgerFault",
     "LifecycleReport",
     "MemoryExistsError",
@@ -173,6 +182,7 @@ __all__ = [
     "StreamReport",
     "Subgraph",
     "Synthesis",
+    "TenantOverview",
     "TierUsage",
     "Turn",
     "Usage",

@@ -21,6 +21,8 @@ from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.opening import Stores, open_stores
 from agent_reminiscence.resilience.breaker import Breaker
+from agent_reminiscence.services.access.keys import AccessKeys
+from agent_reminiscence.services.administrators import Administrators
 from agent_reminiscence.services.audit.erasure import ErasureService
 from agent_reminiscence.services.audit.verification import VerificationService
 from agent_reminiscence.services.graph.follower import GraphFollower
@@ -66,7 +68,9 @@ from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.services.vectors.reembedding import ReembeddingService
 from agent_reminiscence.services.vectors.renewal import NormRenewal
 from agent_reminiscence.services.vectors.writing import WriteVectors
+from agent_reminiscence.services.work.health import HealthService
 from agent_reminiscence.services.work.stream_work import WorkerSetup, WorkService
+from agent_reminiscence.services.work.watch import WorkerWatch
 from agent_reminiscence.services.work.worker import Worker
 from agent_reminiscence.telemetry import Telemetry
 
@@ -245,10 +249,12 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
             telemetry=runtime.telemetry,
             concurrency=config.worker_concurrency,
             heartbeat_seconds=config.job_heartbeat_seconds,
+            watch=WorkerWatch(),
         )
     )
     subscriptions = Subscriptions(runtime.store, repositories.events, poll_seconds=config.subscription_poll_seconds)
     upkeep = VectorUpkeep(repositories, renewal)
+    administrators = Administrators(runtime.store, stores.find_administrator)
     services = Services(
         runtime=runtime,
         manager=manager,
@@ -265,6 +271,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         bulk=BulkService(manager, runtime.scrubber),
         work=work,
         worker=worker,
+        health=HealthService(runtime, worker),
         usage=UsageService(runtime, embedding, follower),
         graph=MemoryGraph(runtime, projector, graph),
         beliefs=LedgerBeliefs(runtime, graph),
@@ -276,13 +283,14 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
             repositories.events,
             embedding,
             cells,
+            administrators=administrators,
             configured=stores.configured,
-            find_administrator=stores.find_administrator,
         ),
         profiles=Profiles(runtime, projector, refresher),
         refresher=refresher,
         event_search=EventSearch(runtime, embedding),
         reflections=Reflections(runtime, projector, budget, models.reflector),
+        keys=AccessKeys(runtime, administrators),
     )
     return Parts(
         stores=stores,

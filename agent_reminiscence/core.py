@@ -143,6 +143,11 @@ class AgentMem:
             )
 
     @property
+    def config(self) -> Config:
+        """The settings, as given or read from the environment."""
+        return self._config
+
+    @property
     def ledger(self) -> MemoryLedger:
         """The ledger: append and read events."""
         return self._ready().services.ledger

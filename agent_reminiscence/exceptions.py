@@ -116,6 +116,14 @@ class ProfileNotFoundError(UsageError):
         self.name = name
 
 
+class AccessKeyNotFoundError(UsageError):
+    """This database has no such key. `key_id` is the requested one."""
+
+    def __init__(self, key_id: UUID) -> None:
+        super().__init__(f"there is no key {str(key_id)!r}; memory.admin.keys.list() lists those there are")
+        self.key_id = key_id
+
+
 class IdempotencyConflictError(UsageError):
     """The idempotency key was already used for a different request."""
 

@@ -26,10 +26,11 @@ from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
 from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
 from agent_reminiscence.resilience.retries import repeated
+from agent_reminiscence.services.administrators import FindAdministrator
 from agent_reminiscence.services.recall.question import read_question
 from agent_reminiscence.services.upkeep.reindexing import reindex
 from agent_reminiscence.services.vectors.generations import Generations, close_all
-from agent_reminiscence.services.vectors.reembedding import FindAdministrator, Target
+from agent_reminiscence.services.vectors.reembedding import Target
 from agent_reminiscence.telemetry import Telemetry
 
 _logger = logging.getLogger("agent_reminiscence.embedding")
@@ -58,7 +59,7 @@ class Stores:
 
     @property
     def find_administrator(self) -> FindAdministrator | None:
-        """Finds the login that may create tables; None on the user's own server, where we have no such login."""
+        """Finds the login that may act as the schema's owner; None on the user's own server, where we have none."""
         return None if self.server is None else partial(_administrator, self.server, self.postgres)
 
     async def close(self) -> None:

@@ -39,6 +39,33 @@ CREATE TABLE embedding_generation (
 CREATE UNIQUE INDEX embedding_generation_current_idx ON embedding_generation (state) WHERE state = 'current';
 CREATE UNIQUE INDEX embedding_generation_building_idx ON embedding_generation (state) WHERE state = 'building';
 
+-- Keys of the server: who may do what for whom. A key itself is not stored: secret_hash is the SHA-256 of its text, of which 256
+-- bits are random. No role of the application has a right here: the owner creates, lists and revokes keys, and
+-- check_access_key below answers for one hash. external_id is whom a key acts for; the key of a backend that names a tenant
+-- in each request has none. A key is no memory: an erasure leaves it.
+CREATE TABLE access_key (
+    id uuid NOT NULL,
+    secret_hash bytea NOT NULL,
+    external_id text,
+    scopes text[] NOT NULL,
+    label text,
+    requests_per_minute integer,
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    expires_at timestamptz,
+    revoked_at timestamptz,
+    last_used_at timestamptz,
+    CONSTRAINT access_key_pkey PRIMARY KEY (id),
+    CONSTRAINT access_key_secret_hash_key UNIQUE (secret_hash),
+    CONSTRAINT access_key_secret_hash_check CHECK (octet_length(secret_hash) = 32),
+    CONSTRAINT access_key_external_id_check CHECK (external_id <> ''),
+    CONSTRAINT access_key_scopes_check CHECK (
+        scopes <> '{}'
+        AND scopes <@ ARRAY['memory:read', 'memory:write', 'memory:erase', 'memory:admin', 'memory:delegate']
+    ),
+    CONSTRAINT access_key_delegate_check CHECK ((external_id IS NULL) = ('memory:delegate' = ANY (scopes))),
+    CONSTRAINT access_key_requests_per_minute_check CHECK (requests_per_minute > 0)
+);
+
 -- One row per external_id: the head of its stream. Locking it orders the writers of one stream; writers of
 -- different streams never meet. live_chunks counts what a search may find now; text_chunks and text_words count the chunks
 -- of all layouts and their terms, each with its heading's; languages are those that memories were indexed in.
@@ -570,6 +597,7 @@ BEGIN
         SELECT t.name AS table_name, c.name AS column_name
         FROM (VALUES
             ('memory_stream', '{external_id}'::text[]),
+            ('access_key', '{external_id,secret_hash,label}'),
             ('memory_event', '{external_id,payload,actor,conversation_id,idempotency_key,request_hash,salt}'),
             ('active_memory', '{external_id,key,title,content,description,metadata,actor,conversation_id}'),
             ('memory_segment', '{external_id,content,metadata}'),
@@ -682,6 +710,32 @@ WHERE j.queueing_lock = 'stream:' || nullif(current_setting('reminiscence.extern
 ORDER BY j.id
 $function$;
 
+-- What the key with this hash allows: one row, or none if there is no such key, or it has expired or was revoked. This is all
+-- that anybody but the owner may ask of access_key. When a key was used is noted once a minute, unless another transaction is
+-- noting it, and only where something can be written: neither on a standby nor in a transaction that only reads.
+CREATE FUNCTION check_access_key(hash bytea) RETURNS TABLE (
+    key_id uuid, acts_for text, key_scopes text[], rate integer, ends_at timestamptz
+) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, reminiscence, pg_temp
+AS $function$
+DECLARE
+    held record;
+BEGIN
+    SELECT id, external_id, scopes, requests_per_minute, expires_at, last_used_at INTO held
+    FROM access_key
+    WHERE secret_hash = hash AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp());
+    IF held.id IS NULL THEN
+        RETURN;
+    END IF;
+    IF coalesce(held.last_used_at < clock_timestamp() - interval '1 minute', true)
+        AND current_setting('transaction_read_only') = 'off'
+    THEN
+        UPDATE access_key SET last_used_at = clock_timestamp()
+        WHERE id = (SELECT k.id FROM access_key AS k WHERE k.id = held.id FOR UPDATE SKIP LOCKED);
+    END IF;
+    RETURN QUERY SELECT held.id, held.external_id, held.scopes, held.requests_per_minute, held.expires_at;
+END
+$function$;
+
 CREATE VIEW shortterm_memory_chunk WITH (security_invoker = true) AS
 SELECT external_id, chunk_id, memory_id AS shortterm_memory_id, memory_version, chunk_order, content, speaker, metadata,
     source, importance, confidence, start_date, end_date, recorded_at, superseded_at, duplicate_of
@@ -721,6 +775,9 @@ BEGIN
 END
 $isolation$;
 CREATE POLICY memory_stream_scheduler ON memory_stream FOR SELECT TO reminiscence_scheduler USING (true);
+-- For nobody but the owner, so that not even a right granted by mistake would show a key.
+ALTER TABLE access_key ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY access_key_owner ON access_key FOR ALL TO reminiscence_owner USING (true) WITH CHECK (true);
 
 -- The eraser may empty an event and append a receipt, and nothing else: neither change what an event says nor touch a
 -- receipt.
@@ -770,6 +827,8 @@ GRANT EXECUTE ON FUNCTION chunk_is_visible(
 
 GRANT SELECT (work_at, review_at, failed_attempts, failed_error, failed_at) ON memory_stream TO reminiscence_scheduler;
 GRANT SELECT, INSERT, UPDATE, DELETE ON chunk_use TO reminiscence_app, reminiscence_eraser;
+REVOKE EXECUTE ON FUNCTION check_access_key(bytea) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION check_access_key(bytea) TO reminiscence_app;
 REVOKE EXECUTE ON FUNCTION enqueue_work(timestamptz), list_work() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION enqueue_work(timestamptz), list_work() TO reminiscence_app;
 

@@ -12,7 +12,7 @@ from agent_reminiscence.domain.audit import AuditProgress, AuditReport
 from agent_reminiscence.domain.erasure import ErasureCheck, ErasurePreview, ErasureReceipt
 from agent_reminiscence.domain.history import MemoryHistory
 from agent_reminiscence.domain.memory import ActiveMemory
-from agent_reminiscence.domain.usage import MemoryUsage
+from agent_reminiscence.domain.usage import MemoryUsage, TenantOverview
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.audit.erasure import EraseRequest
@@ -32,6 +32,22 @@ class AuditAdmin(Topic):
             StoreError: The store is unavailable.
         """
         return await self._services.usage.usage(validation.external_id(external_id))
+
+    async def tenants(self, after: str | int | UUID | None = None, limit: int = 100) -> list[TenantOverview]:
+        """The `external_id`s of this database that have events, in the database's order of texts; also erased ones.
+
+        Args:
+            after: Only those behind this one, for the next page; None begins with the first.
+            limit: At most this many, up to 1,000.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            StoreError: The store is unavailable.
+        """
+        return await self._services.usage.tenants(
+            None if after is None else validation.external_id(after),
+            validation.whole_number("limit", limit, minimum=1, maximum=1_000),
+        )
 
     async def history(self, external_id: str | int | UUID, memory_id: UUID | str) -> MemoryHistory:
         """Every version of a memory, oldest first, with both times, its actor, and what was derived from it.
@@ -180,6 +196,9 @@ class AuditAdmin(Topic):
         When the call returns, the data is gone from events, tiers, vectors and caches, and a scan in the same
         transaction has confirmed it. A memory is erased with all its versions, because later ones repeat what earlier
         ones say; other memories keep what they say. The ledger keeps the emptied rows, so that its chain still holds.
+
+        Keys of `external_id` are no memory, and stay: with one of them the receipt can still be checked.
+        `memory.admin.keys.forget` deletes them.
 
         Args:
             memory_id: Erase this memory.

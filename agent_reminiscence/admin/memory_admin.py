@@ -13,6 +13,7 @@ from agent_reminiscence.admin.work import WorkAdmin
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.outcome import RunOutcome
 from agent_reminiscence.services import validation
+from agent_reminiscence.services.access.keys import AccessKeys
 from agent_reminiscence.services.graph.ledger_beliefs import LedgerBeliefs
 from agent_reminiscence.services.graph.memory_graph import MemoryGraph
 from agent_reminiscence.services.ledger.requests import ArchiveRequest, ReportOutcomeRequest
@@ -42,6 +43,11 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
     def reflections(self) -> Reflections:
         """What agents that share a ledger conclude from what they have seen, written by a model."""
         return self._services.reflections
+
+    @property
+    def keys(self) -> AccessKeys:
+        """Keys for the server: who may do what, and for whom."""
+        return self._services.keys
 
     async def archive(
         self,

@@ -21,6 +21,11 @@ from agent_reminiscence.services.recall.asking import search_request
 class ModelAdmin(Topic):
     """What asks a language model: remembering from a conversation, and an answer as a stream."""
 
+    @property
+    def can_answer(self) -> bool:
+        """Whether a model is configured that answers questions (`memory_retrieve_agent_model`)."""
+        return self._services.synthesis.has_model
+
     async def remember(
         self,
         external_id: str | int | UUID,

@@ -10,7 +10,7 @@ from uuid import UUID
 from agent_reminiscence.admin.topic import Topic
 from agent_reminiscence.domain.lifecycle import LifecycleReport
 from agent_reminiscence.domain.memory import ConsolidationReport
-from agent_reminiscence.domain.work import Job, WorkReport
+from agent_reminiscence.domain.work import Health, Job, WorkReport
 from agent_reminiscence.exceptions import MemoryNotFoundError, StoreError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services import validation
@@ -140,6 +140,19 @@ class WorkAdmin(Topic):
             await self._services.worker.run_until_idle()
         else:
             await self._services.worker.run()
+
+    async def health(self, *, timeout_seconds: float = 5.0) -> Health:
+        """Whether the store answers and the work that follows writes gets done, as this process sees it.
+
+        Cheap enough to be asked every few seconds. A store that is away is an answer, not an error.
+
+        Args:
+            timeout_seconds: How long the store may take to answer.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+        """
+        return await self._services.health.look(timeout_seconds=validation.seconds("timeout_seconds", timeout_seconds))
 
     async def jobs(self, external_id: str | int | UUID | None = None) -> list[Job]:
         """Jobs that are waiting, running, or given up after too many failures, with their errors.

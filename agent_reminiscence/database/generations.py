@@ -9,14 +9,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from datetime import datetime
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from agent_reminiscence.config.constants import OWNER_ROLE
-from agent_reminiscence.database.connection import ConnectionSettings, Deferred, Row, SqlExecutor, open_connection
+from agent_reminiscence.database.connection import ConnectionSettings, Deferred, Row, SqlExecutor
 from agent_reminiscence.database.literals import literal
+from agent_reminiscence.database.ownership import (
+    DatabaseIdentity,
+    administrator_connection,
+    identify,
+    owner_transaction,
+)
 from agent_reminiscence.database.queries import load_queries
-from agent_reminiscence.database.schema import act_as_owner
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.exceptions import ConfigurationError, ReembeddingError, StoreError, StoreTimeoutError
 
@@ -86,12 +89,6 @@ async def table_sizes(db: SqlExecutor) -> dict[int, int]:
     return {row["number"]: row["size_bytes"] for row in rows}
 
 
-async def first_migration(db: SqlExecutor) -> datetime | None:
-    """When the schema was created, to the microsecond; this identifies the database."""
-    row = await db.fetch_one(_SQL["find_first_migration"])
-    return None if row is None else row["applied_at"]
-
-
 class GenerationOwner:
     """An administrator's connection that holds the build lock: nobody else changes generations meanwhile."""
 
@@ -108,10 +105,10 @@ class GenerationOwner:
         async with self._transaction() as db:
             return await all_generations(db)
 
-    async def first_migration(self) -> datetime | None:
-        """When the schema of this database was created."""
+    async def identify(self) -> DatabaseIdentity:
+        """Say which database this is."""
         async with self._transaction() as db:
-            return await first_migration(db)
+            return await identify(db)
 
     async def seconds_since(self, generation: Generation) -> float:
         """How long the generation has been in its state, by the server's clock."""
@@ -171,17 +168,9 @@ class GenerationOwner:
             await db.set_local({"lock_timeout": _DROP_LOCK_TIMEOUT})
             await db.execute_script(_SQL["drop_generation"].fill(generation=generation.number, in_use=literal(_IN_USE)))
 
-    @asynccontextmanager
-    async def _transaction(self) -> AsyncIterator[SqlExecutor]:
+    def _transaction(self) -> AbstractAsyncContextManager[SqlExecutor]:
         """A transaction as the owner of the schema."""
-        await self._db.execute_script("BEGIN")
-        try:
-            await act_as_owner(self._db)
-            yield self._db
-            await self._db.execute_script("COMMIT")
-        except Exception:
-            await self._db.execute_script("ROLLBACK")
-            raise
+        return owner_transaction(self._db)
 
 
 async def _took_lock(db: SqlExecutor) -> bool:
@@ -206,19 +195,10 @@ async def owning_generations(administrator: ConnectionSettings) -> AsyncIterator
         ReembeddingError: Another process is changing them.
         StoreError: The server is unavailable.
     """
-    db = await open_connection(administrator)
-    try:
-        row = await db.fetch_one(_SQL["may_act_as_owner"], {"role": OWNER_ROLE})
-        if row is None or not row["may_set"]:
-            raise ConfigurationError(
-                f"{administrator.user!r} may not act as {OWNER_ROLE}, who owns the vector tables; connect as the"
-                " administrator who ran `agent-reminiscence migrate`, or run it as this one first"
-            )
+    async with administrator_connection(administrator) as db:
         if not await _took_lock(db):
             raise ReembeddingError(
                 "another process is changing the vectors of this database; wait until it ends, or stop it: finished"
                 " work is kept, and the next call resumes there"
             )
         yield GenerationOwner(db)
-    finally:
-        db.close()

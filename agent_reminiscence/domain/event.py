@@ -30,6 +30,8 @@ class EventKind(StrEnum):
     ENTITIES_MERGED = "memory.entities_merged"
     ENTITIES_UNMERGED = "memory.entities_unmerged"
     RELATIONSHIP_ENDED = "memory.relationship_ended"
+    ENTITY_STATED = "memory.entity_stated"
+    RELATIONSHIP_STATED = "memory.relationship_stated"
     PROFILE_DEFINED = "memory.profile_defined"
     PROFILE_WRITTEN = "memory.profile_written"
     PROFILE_REMOVED = "memory.profile_removed"

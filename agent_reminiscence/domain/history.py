@@ -24,7 +24,7 @@ class _Frozen(BaseModel):
 
 
 class Derivation(_Frozen):
-    """What a consolidation, a promotion or an end of passages did to a version."""
+    """What a consolidation, a promotion, an end of passages or a statement about the graph made of a version."""
 
     kind: EventKind
     event_id: UUID
@@ -32,7 +32,7 @@ class Derivation(_Frozen):
     occurred_at: datetime
     recorded_at: datetime
     source: Source = Field(description="The least trusted label among its sources.")
-    chunk_ids: tuple[UUID, ...] = Field(description="Chunks it rated, promoted or ended.")
+    chunk_ids: tuple[UUID, ...] = Field(description="Chunks it rated, promoted, ended or rests on.")
     duplicates: dict[UUID, UUID] = Field(
         default_factory=dict,
         description="Chunks that ended as duplicates: id → id of the older chunk that says the same. For an end: chunks"

@@ -458,6 +458,23 @@ class RelationshipEnded(_Frozen):
     rests_on: _RestsOn = ()
 
 
+class GraphStated(_Frozen):
+    """Payload of `memory.entity_stated` and `memory.relationship_stated`: what a caller states, and what supports it.
+
+    It holds as long as one of the passages stands. A stated relationship comes with both of its entities, so that the
+    event is complete by itself.
+    """
+
+    memory_id: UUID = Field(description="The memory that supports it; erasing that memory also erases this event.")
+    chunks: tuple[UUID, ...] = Field(min_length=1, description="Its passages that support it.")
+    graph: GraphChanges = Field(description="What is stated; its entries name passages by their index in `chunks`.")
+    rests_on: Annotated[
+        tuple[UUID, ...],
+        Field(description="Other memories that gave entities the names repeated here; erasing one erases this event."),
+    ] = ()
+    redactions: _Redactions = Field(default_factory=dict)
+
+
 # When a profile is written again: after a consolidation, or a day after the last time; each only if memory has changed.
 ProfileRefresh = Literal["consolidation", "daily"]
 PROFILE_REFRESHES: tuple[ProfileRefresh, ...] = ("consolidation", "daily")
@@ -554,6 +571,8 @@ PAYLOADS: Mapping[str, type[BaseModel]] = {
     EventKind.ENTITIES_MERGED: EntitiesMerged,
     EventKind.ENTITIES_UNMERGED: EntitiesUnmerged,
     EventKind.RELATIONSHIP_ENDED: RelationshipEnded,
+    EventKind.ENTITY_STATED: GraphStated,
+    EventKind.RELATIONSHIP_STATED: GraphStated,
     EventKind.PROFILE_DEFINED: ProfileDefined,
     EventKind.PROFILE_WRITTEN: ProfileWritten,
     EventKind.PROFILE_REMOVED: ProfileRemoved,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from agent_reminiscence.domain.payloads import ModelUsage
@@ -48,3 +50,12 @@ class MemoryUsage(_Frozen):
     def live_chunks(self) -> int:
         """Live chunks of all tiers, the number limited by `max_chunks`."""
         return self.active.live_chunks + self.shortterm.live_chunks + self.longterm.live_chunks
+
+
+class TenantOverview(_Frozen):
+    """One `external_id` of a database, and what is known of it without reading its memories."""
+
+    external_id: str
+    head: int = Field(description="Position of its last event; 0 never occurs.")
+    last_recorded_at: datetime = Field(description="When that event was recorded.")
+    live_chunks: int = Field(description="Chunks that a search may find now.")

@@ -1,4 +1,4 @@
-"""Work that follows writes: queued jobs, their results, and final failures."""
+"""Work that follows writes: queued jobs, their results, final failures, and whether all of it works."""
 
 from __future__ import annotations
 
@@ -47,3 +47,56 @@ class WorkReport(BaseModel):
     )
     error: str | None = Field(default=None, description="What failed; it is retried later.")
     error_type: str | None = Field(default=None, description="The class of that error.")
+
+
+class JobCounts(BaseModel):
+    """How much work of all tenants waits, runs, and was given up."""
+
+    model_config = ConfigDict(frozen=True)
+
+    waiting: int = Field(default=0, description="Jobs that wait, also those that wait for a retry.")
+    running: int = 0
+    failed: int = Field(default=0, description="Tenants whose work was given up; it is not retried by itself.")
+    next_waits_seconds: float = Field(
+        default=0.0,
+        description="For how long the next job could have started. It grows while no worker runs anywhere, or all of"
+        " them have too much to do.",
+    )
+
+
+WorkerState = Literal["off", "starting", "working", "restarting", "stopped"]
+
+
+class Health(BaseModel):
+    """Whether a memory works, as one process sees it. No text of a memory is in it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    store_error: str | None = Field(default=None, description="Why the store has not answered; None if it has.")
+    worker: WorkerState = Field(
+        description="This process's worker: `off` if the settings want none here, `restarting` after it failed."
+    )
+    worker_error: str | None = Field(default=None, description="Why the worker is restarting.")
+    work_error: str | None = Field(
+        default=None,
+        description="Why the work that this process's worker did last has failed, if it is still to be tried again.",
+    )
+    jobs: JobCounts | None = Field(default=None, description="None if the store has not answered.")
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What does not work: `store`, `worker` (this process has none although it should), `work` (it fails)."""
+        return tuple(
+            name
+            for name, is_wrong in (
+                ("store", self.store_error is not None),
+                ("worker", self.worker not in ("off", "working")),
+                ("work", self.work_error is not None),
+            )
+            if is_wrong
+        )
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether everything works."""
+        return not self.problems

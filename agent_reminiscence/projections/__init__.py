@@ -29,6 +29,7 @@ from agent_reminiscence.projections.profiles import (
 from agent_reminiscence.projections.promoted import apply_promoted
 from agent_reminiscence.projections.reflected import apply_reflected
 from agent_reminiscence.projections.relationship_ended import apply_relationship_ended
+from agent_reminiscence.projections.stated import apply_stated
 from agent_reminiscence.projections.updated import apply_updated
 from agent_reminiscence.projections.user_events import apply_user_event
 
@@ -45,6 +46,8 @@ HANDLERS: Mapping[str, Handler] = {
     EventKind.ENTITIES_MERGED: apply_entities_merged,
     EventKind.ENTITIES_UNMERGED: apply_entities_unmerged,
     EventKind.RELATIONSHIP_ENDED: apply_relationship_ended,
+    EventKind.ENTITY_STATED: apply_stated,
+    EventKind.RELATIONSHIP_STATED: apply_stated,
     EventKind.PROFILE_DEFINED: apply_profile_defined,
     EventKind.PROFILE_WRITTEN: apply_profile_written,
     EventKind.PROFILE_REMOVED: apply_profile_removed,

@@ -16,6 +16,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from agent_reminiscence.domain.access import KEY_PREFIX
 from agent_reminiscence.redaction.checks import (
     PLACEHOLDER,
     Check,
@@ -149,6 +150,7 @@ RULES: Final[tuple[Rule, ...]] = (
         check_jwt,
         shown="eyJ….eyJ….… whose header names an algorithm",
     ),
+    _token("agent-reminiscence-key", KEY_PREFIX, f"{_HEX}{{32}}_{_HEX}{{64}}", "arkey_… (103 characters)"),
     _token("aws-access-key", "AKIA ASIA ABIA ACCA", "[A-Z2-7]{16}", "AKIA… (20 characters)"),
     Rule(
         "aws-secret-key",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agent_reminiscence.services.access.keys import AccessKeys
 from agent_reminiscence.services.audit.erasure import ErasureService
 from agent_reminiscence.services.audit.verification import VerificationService
 from agent_reminiscence.services.graph.ledger_beliefs import LedgerBeliefs
@@ -26,6 +27,7 @@ from agent_reminiscence.services.transfer.batches import BulkService
 from agent_reminiscence.services.transfer.export import TransferService
 from agent_reminiscence.services.upkeep.usage import UsageService
 from agent_reminiscence.services.vectors.reembedding import ReembeddingService
+from agent_reminiscence.services.work.health import HealthService
 from agent_reminiscence.services.work.stream_work import WorkService
 from agent_reminiscence.services.work.worker import Worker
 
@@ -58,6 +60,7 @@ class Services:
     bulk: BulkService
     work: WorkService
     worker: Worker
+    health: HealthService
     usage: UsageService
     graph: MemoryGraph
     beliefs: LedgerBeliefs
@@ -67,3 +70,4 @@ class Services:
     refresher: ProfileRefresher
     event_search: EventSearch
     reflections: Reflections
+    keys: AccessKeys

@@ -17,6 +17,7 @@ from uuid import UUID
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import TIERS, Tier
 from agent_reminiscence.config.paths import checked_path
+from agent_reminiscence.domain.access import AccessScope, is_key
 from agent_reminiscence.domain.conversation_key import CONVERSATION_KEY_PREFIX
 from agent_reminiscence.domain.event import RESERVED_PREFIX
 from agent_reminiscence.domain.filter import Filter
@@ -26,6 +27,7 @@ from agent_reminiscence.domain.trust import SOURCES, Source
 from agent_reminiscence.domain.turn import RESERVED_TURN_KEYS, Turn
 from agent_reminiscence.domain.wording import kind_of
 from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.text.folding import name_key, snake_case
 
 MAX_DESCRIPTION_CHARACTERS: Final = 10_000
 MAX_METADATA_DEPTH: Final = 16
@@ -341,6 +343,21 @@ def tiers(value: object) -> list[Tier]:
     return [tier for tier in TIERS if tier in wanted]
 
 
+def access_scopes(value: object) -> tuple[AccessScope, ...]:
+    """What a key may do, in the order of the scopes; each by its name or the last word of it."""
+    wanted = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else []
+    if not wanted:
+        raise InvalidInputError(
+            f"scopes must be a list of one or more of {', '.join(AccessScope)}, not {_shown(value)}"
+        )
+    names = {name: scope for scope in AccessScope for name in (scope.value, scope.value.partition(":")[2])}
+    for one in wanted:
+        if not isinstance(one, str) or one not in names:
+            raise InvalidInputError(f"scope {_shown(one)} is unknown; choose from {', '.join(AccessScope)}")
+    chosen = {names[one] for one in wanted}
+    return tuple(scope for scope in AccessScope if scope in chosen)
+
+
 def whole_number(name: str, value: object, *, minimum: int, maximum: int | None = None) -> int:
     """A whole number within a range."""
     if isinstance(value, bool) or not isinstance(value, int):
@@ -416,20 +433,27 @@ def entity(name: str, value: object) -> UUID | str:
 
 def entity_id(name: str, value: object) -> UUID:
     """An entity, given by its id only."""
-    return _graph_id(name, value, "memory.admin.graph.entities() returns")
+    return _uuid(name, value, "memory.admin.graph.entities() returns")
 
 
 def relationship_id(value: object) -> UUID:
     """A relationship id, given as a UUID or its text."""
-    return _graph_id("relationship_id", value, "memory.admin.graph.neighbourhood() returns")
+    return _uuid("relationship_id", value, "memory.admin.graph.neighbourhood() returns")
+
+
+def key_id(value: object) -> UUID:
+    """The id of a key, given as a UUID or its text, or by the key itself, which no message may quote."""
+    if isinstance(value, str) and is_key(value):
+        return UUID(value.split("_")[1])
+    return _uuid("key_id", value, "memory.admin.keys.list() returns")
 
 
 def belief_id(value: object) -> UUID:
     """The id of a belief, given as a UUID or its text."""
-    return _graph_id("belief_id", value, "memory.admin.beliefs.current() returns")
+    return _uuid("belief_id", value, "memory.admin.beliefs.current() returns")
 
 
-def _graph_id(name: str, value: object, origin: str) -> UUID:
+def _uuid(name: str, value: object, origin: str) -> UUID:
     if isinstance(value, UUID):
         return UUID(int=value.int)
     if isinstance(value, str):
@@ -441,6 +465,29 @@ def _graph_id(name: str, value: object, origin: str) -> UUID:
 def entity_name(name: str, value: object) -> str:
     """An entity's name."""
     return _not_blank(name, _text(name, value, constants.MAX_ENTITY_NAME_CHARACTERS))
+
+
+def new_entity_name(name: str, value: object) -> str:
+    """A name to give an entity: one that it can be found by."""
+    text = entity_name(name, value)
+    if not name_key(text):
+        raise InvalidInputError(f"{name} {_shown(text)} leaves nothing to find an entity by; add a word")
+    return " ".join(text.split())
+
+
+def new_or_known_entity(name: str, value: object) -> UUID | str:
+    """An entity, given by its id or by a name, which may be new."""
+    named = entity(name, value)
+    return named if isinstance(named, UUID) else new_entity_name(name, named)
+
+
+def new_graph_type(name: str, value: object) -> str:
+    """A type to store, which will be spelled in lower case and with underscores."""
+    text = _text(name, value, constants.MAX_GRAPH_TYPE_CHARACTERS)
+    # In lower case, a few letters become two.
+    if not _text(name, snake_case(text), constants.MAX_GRAPH_TYPE_CHARACTERS):
+        raise InvalidInputError(f"{name} {_shown(text)} has no letter or digit; pass a word, such as 'person'")
+    return text
 
 
 def graph_type(name: str, value: object) -> str | None:

@@ -1,6 +1,7 @@
 # Written by scripts/write_sync.py from the asynchronous classes: `make sync` writes it anew.
 """`AgentMem` for programs that do not await: scripts, notebooks, threads."""
 
+from agent_reminiscence.sync.access_keys import AccessKeys
 from agent_reminiscence.sync.agent_mem import AgentMem
 from agent_reminiscence.sync.conversation import Conversation
 from agent_reminiscence.sync.event_index import EventIndex
@@ -12,6 +13,7 @@ from agent_reminiscence.sync.profiles import Profiles
 from agent_reminiscence.sync.reflections import Reflections
 
 __all__ = [
+    "AccessKeys",
     "AgentMem",
     "Conversation",
     "EventIndex",

@@ -89,6 +89,11 @@ class AgentMem(Lifecycle):
         )
 
     @property
+    def config(self) -> Config:
+        """The settings, as given or read from the environment."""
+        return self._wrapped.config
+
+    @property
     def ledger(self) -> MemoryLedger:
         """The ledger: append and read events."""
         return MemoryLedger(self._thread, self._wrapped.ledger)

@@ -13,7 +13,7 @@ from agent_reminiscence.domain.audit import AuditProgress, AuditReport
 from agent_reminiscence.domain.erasure import ErasureCheck, ErasurePreview, ErasureReceipt
 from agent_reminiscence.domain.history import MemoryHistory
 from agent_reminiscence.domain.memory import ActiveMemory
-from agent_reminiscence.domain.usage import MemoryUsage
+from agent_reminiscence.domain.usage import MemoryUsage, TenantOverview
 from agent_reminiscence.services.ledger.requests import UNSET, Unset
 from agent_reminiscence.sync.lifecycle import Twin
 
@@ -33,6 +33,19 @@ class AuditAdmin(Twin):
             StoreError: The store is unavailable.
         """
         return self._thread.call(lambda: self._wrapped.usage(external_id))
+
+    def tenants(self, after: str | int | UUID | None = None, limit: int = 100) -> list[TenantOverview]:
+        """The `external_id`s of this database that have events, in the database's order of texts; also erased ones.
+
+        Args:
+            after: Only those behind this one, for the next page; None begins with the first.
+            limit: At most this many, up to 1,000.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            StoreError: The store is unavailable.
+        """
+        return self._thread.call(lambda: self._wrapped.tenants(after, limit))
 
     def history(self, external_id: str | int | UUID, memory_id: UUID | str) -> MemoryHistory:
         """Every version of a memory, oldest first, with both times, its actor, and what was derived from it.
@@ -167,6 +180,9 @@ class AuditAdmin(Twin):
         When the call returns, the data is gone from events, tiers, vectors and caches, and a scan in the same
         transaction has confirmed it. A memory is erased with all its versions, because later ones repeat what earlier
         ones say; other memories keep what they say. The ledger keeps the emptied rows, so that its chain still holds.
+
+        Keys of `external_id` are no memory, and stay: with one of them the receipt can still be checked.
+        `memory.admin.keys.forget` deletes them.
 
         Args:
             memory_id: Erase this memory.

@@ -9,6 +9,7 @@ from uuid import UUID
 from agent_reminiscence.admin.memory_admin import MemoryAdmin as AsyncMemoryAdmin
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.outcome import RunOutcome
+from agent_reminiscence.sync.access_keys import AccessKeys
 from agent_reminiscence.sync.audit_admin import AuditAdmin
 from agent_reminiscence.sync.ledger_beliefs import LedgerBeliefs
 from agent_reminiscence.sync.memory_graph import MemoryGraph
@@ -44,6 +45,11 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
     def reflections(self) -> Reflections:
         """What agents that share a ledger conclude from what they have seen, written by a model."""
         return Reflections(self._thread, self._wrapped.reflections)
+
+    @property
+    def keys(self) -> AccessKeys:
+        """Keys for the server: who may do what, and for whom."""
+        return AccessKeys(self._thread, self._wrapped.keys)
 
     def archive(
         self,

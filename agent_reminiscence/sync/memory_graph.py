@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from agent_reminiscence.config.constants import MAX_GRAPH_ENTITIES
-from agent_reminiscence.domain.graph import Entity, GraphPath, GraphTriple, Relationship, Subgraph
+from agent_reminiscence.domain.graph import ANY_TYPE, Entity, GraphPath, GraphTriple, Relationship, Subgraph
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.services.graph.memory_graph import MemoryGraph as AsyncMemoryGraph
 from agent_reminiscence.services.graph.memory_graph import Property
@@ -180,6 +181,132 @@ class MemoryGraph(Twin):
             StoreError: The store is unavailable.
         """
         return self._thread.call(lambda: self._wrapped.subgraph(external_id, memory_id))
+
+    def state_entity(
+        self,
+        external_id: str | int | UUID,
+        name: str,
+        entity_type: str = ANY_TYPE,
+        *,
+        memory_id: UUID | str | None = None,
+        key: str | None = None,
+        description: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        actor: str | None = None,
+        source: Source = "user",
+        idempotency_key: str | None = None,
+    ) -> Entity:
+        """State that a memory is about an entity, whether its text shows that or not.
+
+        Each passage that the memory has now counts as naming it. The statement holds until the last of them ends: by an
+        update that rewrites it, by `archive(end_chunks=True)`, or with an erasure of the memory, which erases the
+        statement as well. After an update, state it again for what is new.
+
+        Args:
+            name: A known entity with this name and a fitting type is meant; otherwise it is a new one. At most 500
+                characters.
+            entity_type: Such as `person`, spelled in lower case with underscores; `other` fits any. A known entity
+                keeps its type, unless that is `other`.
+            memory_id: The memory; or pass `key`.
+            key: The key of an active memory, in place of `memory_id`.
+            description: What it is, in a sentence. It does not replace one that is trusted more.
+            metadata: A JSON object, added to what is known.
+            actor: Who says so.
+            source: How far that is trusted; no further than the memory's most trusted passage.
+            idempotency_key: A second call with the same key and request writes nothing.
+
+        Returns:
+            The entity, with everything that is known of it.
+
+        Raises:
+            InvalidInputError: An argument is refused, the name looks like a secret, or no passage of the memory stands.
+            MemoryNotFoundError: `external_id` has no such memory, or no active memory has the key.
+            RedactionError: Your redactor failed; nothing is written.
+            IdempotencyConflictError: The key was used for a different request.
+            StoreError: The store is unavailable.
+        """
+        return self._thread.call(
+            lambda: self._wrapped.state_entity(
+                external_id,
+                name,
+                entity_type,
+                memory_id=memory_id,
+                key=key,
+                description=description,
+                metadata=metadata,
+                actor=actor,
+                source=source,
+                idempotency_key=idempotency_key,
+            )
+        )
+
+    def state_relationship(
+        self,
+        external_id: str | int | UUID,
+        from_entity: UUID | str,
+        relationship_type: str,
+        to_entity: UUID | str,
+        *,
+        from_type: str = ANY_TYPE,
+        to_type: str = ANY_TYPE,
+        memory_id: UUID | str | None = None,
+        key: str | None = None,
+        description: str | None = None,
+        start_date: datetime | None = None,
+        end_date: datetime | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        actor: str | None = None,
+        source: Source = "user",
+        idempotency_key: str | None = None,
+    ) -> Relationship:
+        """State that two entities are related, as a memory says.
+
+        It rests on the passages of the memory that have both names; on all of them if none has. It holds, and is taken
+        back, like `state_entity`; to say that it was true and is over, use `end_relationship`.
+
+        Args:
+            from_entity: A name, or an id. A name that no entity has becomes a new entity. An id takes the name that
+                another memory has given; erasing that memory erases the statement as well.
+            relationship_type: Such as `works_for`, spelled in lower case with underscores.
+            to_entity: As `from_entity`.
+            from_type: Of several entities with the name, the one of this type is meant; a new one gets it.
+            to_type: As `from_type`.
+            start_date: Since when it is true in the world; None is when the first of the passages was said.
+            end_date: When it ceased to be true; None means that it still is.
+            description: As in `state_entity`, like all arguments not described here.
+
+        Returns:
+            The relationship. A known one between the same two, of the same type, is added to, unless the statement is
+            about another period, or is trusted too little to change the known one's: then it is a separate one.
+
+        Raises:
+            InvalidInputError: An argument is refused, several entities share a name, both arguments mean the same
+                entity, or no passage of the memory stands.
+            EntityNotFoundError: `external_id` has no entity with such an id.
+            MemoryNotFoundError: `external_id` has no such memory, or no active memory has the key.
+            RedactionError: Your redactor failed; nothing is written.
+            IdempotencyConflictError: The key was used for a different request.
+            StoreError: The store is unavailable.
+        """
+        return self._thread.call(
+            lambda: self._wrapped.state_relationship(
+                external_id,
+                from_entity,
+                relationship_type,
+                to_entity,
+                from_type=from_type,
+                to_type=to_type,
+                memory_id=memory_id,
+                key=key,
+                description=description,
+                start_date=start_date,
+                end_date=end_date,
+                metadata=metadata,
+                actor=actor,
+                source=source,
+                idempotency_key=idempotency_key,
+            )
+        )
 
     def merge(
         self,

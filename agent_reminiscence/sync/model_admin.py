@@ -21,6 +21,11 @@ class ModelAdmin(Twin):
 
     _wrapped: AsyncModelAdmin
 
+    @property
+    def can_answer(self) -> bool:
+        """Whether a model is configured that answers questions (`memory_retrieve_agent_model`)."""
+        return self._wrapped.can_answer
+
     def remember(
         self,
         external_id: str | int | UUID,

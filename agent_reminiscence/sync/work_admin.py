@@ -8,7 +8,7 @@ from uuid import UUID
 from agent_reminiscence.admin.work import WorkAdmin as AsyncWorkAdmin
 from agent_reminiscence.domain.lifecycle import LifecycleReport
 from agent_reminiscence.domain.memory import ConsolidationReport
-from agent_reminiscence.domain.work import Job, WorkReport
+from agent_reminiscence.domain.work import Health, Job, WorkReport
 from agent_reminiscence.sync.lifecycle import Twin
 
 
@@ -87,6 +87,19 @@ class WorkAdmin(Twin):
             StoreError: The store is unavailable; only with `until_idle`, otherwise the worker waits for its return.
         """
         self._thread.call(lambda: self._wrapped.run_worker(until_idle=until_idle))
+
+    def health(self, *, timeout_seconds: float = 5.0) -> Health:
+        """Whether the store answers and the work that follows writes gets done, as this process sees it.
+
+        Cheap enough to be asked every few seconds. A store that is away is an answer, not an error.
+
+        Args:
+            timeout_seconds: How long the store may take to answer.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+        """
+        return self._thread.call(lambda: self._wrapped.health(timeout_seconds=timeout_seconds))
 
     def jobs(self, external_id: str | int | UUID | None = None) -> list[Job]:
         """Jobs that are waiting, running, or given up after too many failures, with their errors.

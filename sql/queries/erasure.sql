@@ -4,11 +4,12 @@ FROM memory_event
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p::text;
 
 -- name: find_resting
--- Events of other memories that rest on these, because a model was shown them; but for texts of profiles.
+-- Events of other memories that rest on these, because a model was shown them or a name was taken from them; but for texts of
+-- profiles.
 SELECT position
 FROM memory_event
 WHERE external_id = $(external_id)p
-    AND kind IN ('memory.consolidated', 'memory.ended', 'memory.relationship_ended')
+    AND kind IN ('memory.consolidated', 'memory.ended', 'memory.relationship_ended', 'memory.relationship_stated')
     AND coalesce(memory_id, '') <> ALL($(memory_ids)p::text[])
     AND EXISTS (
         SELECT
@@ -219,7 +220,9 @@ UNION ALL
 SELECT 'memory_event.payload', position::text, 'rests on an erased memory'
 FROM reminiscence.memory_event
 WHERE external_id = $(external_id)p
-    AND kind IN ('memory.consolidated', 'memory.ended', 'memory.relationship_ended', 'memory.profile_written')
+    AND kind IN (
+        'memory.consolidated', 'memory.ended', 'memory.relationship_ended', 'memory.relationship_stated',
+        'memory.profile_written')
     AND EXISTS (
     SELECT
     FROM jsonb_array_elements_text(payload -> 'rests_on') AS other (memory_id)

@@ -269,6 +269,14 @@ SELECT external_id
 FROM memory_stream
 ORDER BY external_id;
 
+-- name: list_tenants
+-- As the scheduler: one page, in the order of the ids. A stream without events was only locked.
+SELECT external_id, head, last_recorded_at, live_chunks
+FROM memory_stream
+WHERE external_id > $(after)p::text AND head > 0
+ORDER BY external_id
+LIMIT $(limit)p::int;
+
 -- name: import_events
 -- Events of an export, with their positions, times and chains.
 INSERT INTO memory_event (

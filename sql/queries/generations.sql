@@ -24,12 +24,6 @@ WHERE p.relkind = 'p' AND p.relnamespace = 'reminiscence'::regnamespace
     AND p.relname ~ ('^(' || array_to_string($(prefixes)p::text[], '|') || ')[0-9]+$')
 GROUP BY 1;
 
--- name: find_first_migration
-SELECT min(applied_at) AS applied_at FROM schema_migration;
-
--- name: may_act_as_owner
-SELECT pg_has_role(oid, 'SET') AS may_set FROM pg_roles WHERE rolname = $(role)p;
-
 -- name: try_build_lock
 SELECT pg_try_advisory_lock($(key)p) AS is_mine;
 

@@ -391,6 +391,13 @@ SELECT merged_into, canonical_id
 FROM entity
 WHERE external_id = $(external_id)p AND entity_id = $(entity_id)p;
 
+-- name: find_origin
+-- The canonical entity of an id: what it is called itself, and by which memory.
+SELECT r.entity_id AS id, r.name, r.shortterm_memory_id
+FROM entity AS e
+JOIN entity AS r ON r.external_id = $(external_id)p AND r.entity_id = e.canonical_id
+WHERE e.external_id = $(external_id)p AND e.entity_id = $(entity_id)p;
+
 -- name: known_names
 -- Names by their keys, with the entity that was given each and the canonical one.
 SELECT n.key, n.entity_id, r.entity_id AS canonical_id, r.name, members.type, members.mentions

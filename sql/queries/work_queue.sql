@@ -111,6 +111,31 @@ FROM reminiscence_jobs.procrastinate_jobs AS j
 WHERE j.task_name = 'work_stream' AND j.status IN ('todo', 'doing')
 ORDER BY j.id;
 
+-- name: count_given_up
+-- As the scheduler. What failed is due, so that the index on work_at finds it.
+SELECT count(*) AS failed
+FROM memory_stream
+WHERE work_at IS NOT NULL AND failed_at IS NOT NULL;
+
+-- name: count_work
+-- As the worker. Jobs are taken in the order of their numbers.
+SELECT count(*) FILTER (WHERE j.status = 'todo') AS waiting, count(*) FILTER (WHERE j.status = 'doing') AS running,
+    (
+        SELECT extract(epoch FROM clock_timestamp() - greatest(n.scheduled_at, min(e.at)))::float8
+        FROM (
+            SELECT t.id, t.scheduled_at
+            FROM reminiscence_jobs.procrastinate_jobs AS t
+            WHERE t.task_name = 'work_stream' AND t.status = 'todo'
+                AND (t.scheduled_at IS NULL OR t.scheduled_at <= clock_timestamp())
+            ORDER BY t.id
+            LIMIT 1
+        ) AS n
+        JOIN reminiscence_jobs.procrastinate_events AS e ON e.job_id = n.id AND e.type = 'deferred'
+        GROUP BY n.id, n.scheduled_at
+    ) AS next_waits_seconds
+FROM reminiscence_jobs.procrastinate_jobs AS j
+WHERE j.task_name = 'work_stream' AND j.status IN ('todo', 'doing');
+
 -- name: claim_reading
 -- For as long as nobody else holds it.
 UPDATE memory_stream

@@ -36,6 +36,7 @@ from agent_reminiscence.domain.payloads import (
     RelationshipEntry,
 )
 from agent_reminiscence.exceptions import (
+    EntityNotFoundError,
     InvalidInputError,
     MemoryNotFoundError,
     OutcomeConflictError,
@@ -311,8 +312,9 @@ class Keep:
             occurred_at=stories.moment(self.month),
         )
         world.memory_ids.append(made.id)
-        assert made.write is not None
-        world.note(made.write.position, made.write.event_id)
+        # None if it was so already.
+        if made.write is not None:
+            world.note(made.write.position, made.write.event_id)
 
 
 def _said_at(month: int | None) -> datetime | None:
@@ -456,6 +458,30 @@ class EndRelationship:
 
 
 @dataclass(frozen=True)
+class State:
+    """What a memory is about, or how two are related, by a few names; an end may be an entity that there is."""
+
+    which: int
+    names: tuple[int, int]
+    end: int | None
+    month: int | None
+
+    async def run(self, world: World) -> None:
+        graph, memory_id = world.memory.admin.graph, world.pick(self.which)
+        first, second = (f"Number {name}" for name in self.names)
+        ended_at = None if self.month is None else stories.START + timedelta(days=30 * self.month)
+        # The passages may have ended, and an id may be that of the other name.
+        with suppress(EntityNotFoundError, InvalidInputError):
+            if first == second:
+                await graph.state_entity(world.tenant, first, "number", memory_id=memory_id, description=second)
+            else:
+                source = first if self.end is None else await world.pick_row("entity", self.end)
+                await graph.state_relationship(
+                    world.tenant, source, "follows", second, memory_id=memory_id, end_date=ended_at
+                )
+
+
+@dataclass(frozen=True)
 class Erase:
     """One of the four ways: a memory, a conversation, a text, everything."""
 
@@ -523,6 +549,7 @@ type Call = (
     | Name
     | Merge
     | EndRelationship
+    | State
     | Erase
     | Copy
     | ImportAgain
@@ -573,6 +600,13 @@ _namings = st.builds(
     st.lists(st.integers(0, 2), min_size=1, max_size=3).map(tuple),
     st.none() | st.integers(-4, 6),
 )
+_statements = st.builds(
+    State,
+    _which,
+    st.tuples(st.integers(0, 2), st.integers(0, 2)),
+    st.none() | st.integers(0, 5),
+    st.none() | st.integers(-4, 6),
+)
 _merges = st.builds(Merge, st.integers(0, 5), st.none() | st.integers(0, 5))
 _bents: st.SearchStrategy[frozenset[Bent]] = st.sampled_from(
     [
@@ -601,6 +635,7 @@ _calls = st.one_of(
     _namings,
     _merges,
     st.builds(EndRelationship, st.integers(0, 5), st.integers(-4, 6)),
+    _statements,
     st.builds(Erase, st.sampled_from(["memory", "text", "conversation", "tenant"]), st.integers(0, 5)),
     st.just(Rebuild()),
 )
@@ -618,7 +653,9 @@ def _beginning_with_memories(rest: st.SearchStrategy[list[Any]]) -> st.SearchStr
 
 _histories = _beginning_with_memories(st.lists(_everything | _together | _updates | _growths, max_size=8))
 _quiet_histories = _beginning_with_memories(st.lists(_calls | _updates | _growths, max_size=8))
-_graph_histories = _beginning_with_memories(st.lists(_namings | _merges | _calls | _updates, min_size=6, max_size=16))
+_graph_histories = _beginning_with_memories(
+    st.lists(_namings | _merges | _statements | _calls | _updates, min_size=6, max_size=16)
+)
 _read_histories = _beginning_with_memories(
     st.lists(st.tuples(_creates | _updates | _growths, _reads) | st.tuples(_calls), min_size=3, max_size=6).map(
         lambda steps: [step for several in steps for step in several]

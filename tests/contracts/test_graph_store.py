@@ -394,6 +394,35 @@ async def test_a_relationship_says_all_that_memories_say_of_it(scene: GraphScene
     assert len(found.positions) == 3
 
 
+async def test_what_is_stated_is_read_like_what_a_consolidation_found(scene: GraphScene, shown: Shown) -> None:
+    """With its ends, on the passages of the memory that was named."""
+    tenant, graph = scene.external_id, scene.memory.admin.graph
+    [ana] = await scene.people("Ana")
+    note = await scene.memory.create_active_memory(
+        tenant, "House", "she keeps bees", key="bees", occurred_at=day(3), source="agent"
+    )
+    stated = await graph.state_relationship(
+        tenant,
+        ana,
+        "keeps",
+        "the bees",
+        to_type="animal",
+        key="bees",
+        description="in the garden",
+        metadata={"hives": 3},
+    )
+    store = await shown(scene)
+
+    [found] = await store.find_relationships(tenant, ids=[stated.id])
+    [bees] = await store.find_entities(tenant, names=["The Bees"])
+
+    assert found == stated
+    assert (found.from_id, found.to_id, found.type, found.confidence) == (ana, bees.id, "keeps", 0.8)
+    assert (found.description, found.metadata, found.start_date) == ("in the garden", {"hives": 3}, day(3))
+    assert list(found.chunk_ids) == list(bees.chunk_ids) == await scene.chunks(note.id)
+    assert (bees.type, bees.shortterm_memory_id, bees.mentions) == ("animal", note.id, 1)
+
+
 async def test_relationships_are_found_between_entities_strongest_first(scene: GraphScene, shown: Shown) -> None:
     """Only those count of which both ends were asked for; ended ones are among them."""
     ana, ben, cem = await scene.people("Ana", "Ben", "Cem")

@@ -18,6 +18,7 @@ from agent_reminiscence.database.repositories.arrays import uuid_array
 from agent_reminiscence.domain.canonical import beside, canonical_json, json_text, read_json, sha256
 from agent_reminiscence.domain.event import Event, NewEvent
 from agent_reminiscence.domain.trust import Source
+from agent_reminiscence.domain.usage import TenantOverview
 from agent_reminiscence.exceptions import StoreError
 
 _SQL = load_queries("sql", "event_ledger")
@@ -366,6 +367,11 @@ class EventLedger:
     async def list_streams(self, db: SqlExecutor) -> list[str]:
         """Return every `external_id` that has a stream; needs a transaction as the scheduler."""
         return [row["external_id"] for row in await db.fetch_all(_SQL["list_streams"])]
+
+    async def list_tenants(self, db: SqlExecutor, *, after: str, limit: int) -> list[TenantOverview]:
+        """Return those with events, at most `limit` behind `after`, in order; needs a transaction as the scheduler."""
+        rows = await db.fetch_all(_SQL["list_tenants"], {"after": after, "limit": limit})
+        return [TenantOverview.model_validate(row) for row in rows]
 
     async def mark_due(self, db: SqlExecutor, external_id: str) -> None:
         """Record that the stream has work waiting, as of now unless it already had."""

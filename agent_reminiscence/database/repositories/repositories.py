@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from agent_reminiscence.database.repositories.access_key import AccessKeyRepository
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
 from agent_reminiscence.database.repositories.chunk_norms import ChunkNormsRepository
 from agent_reminiscence.database.repositories.chunk_similarity import ChunkSimilarityRepository
@@ -63,6 +64,7 @@ class Repositories:
         reflections: What an agent has seen and believes, read from the ledger.
         replay_tables: The tables that a replay fills, beside those in use.
         totals: What is counted for `usage`.
+        keys: Who may do what at the server.
     """
 
     tables: Tables = field(default_factory=Tables)
@@ -83,3 +85,4 @@ class Repositories:
     replay_tables: ReplayTablesRepository = field(default_factory=ReplayTablesRepository)
     erasure: ErasureRepository = field(default_factory=ErasureRepository)
     totals: TotalsRepository = field(default_factory=TotalsRepository)
+    keys: AccessKeyRepository = field(default_factory=AccessKeyRepository)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.queries import load_queries
-from agent_reminiscence.domain.work import Job
+from agent_reminiscence.domain.work import Job, JobCounts
 
 _SQL = load_queries("sql", "work_queue")
 
@@ -134,6 +134,20 @@ class WorkQueue:
         """Return streams whose last attempt failed. As scheduler."""
         rows = await db.fetch_all(_SQL["list_failing_streams"])
         return {row.pop("external_id"): WorkState(work_at=None, is_due=True, **row) for row in rows}
+
+    async def count_given_up(self, db: SqlExecutor) -> int:
+        """Return of how many streams the work was given up. As scheduler."""
+        row = await db.fetch_one(_SQL["count_given_up"])
+        return 0 if row is None else int(row["failed"])
+
+    async def count_work(self, db: SqlExecutor, *, failed: int) -> JobCounts:
+        """Return how many jobs wait and run, beside how many streams' work was given up. As worker."""
+        row = await db.fetch_one(_SQL["count_work"])
+        assert row is not None
+        waits = row["next_waits_seconds"]
+        return JobCounts(
+            waiting=row["waiting"], running=row["running"], failed=failed, next_waits_seconds=max(0.0, waits or 0.0)
+        )
 
     async def list_all(self, db: SqlExecutor, failing: dict[str, WorkState]) -> list[Job]:
         """Return all tenants' waiting and running jobs, and what was given up. As worker."""

@@ -5,29 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from agent_reminiscence.config.constants import MAX_GRAPH_ENTITIES, MAX_GRAPH_RELATIONSHIPS, MAX_RESULTS
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.graph.store import GraphFilter, GraphStore
 from agent_reminiscence.domain.event import EventKind
-from agent_reminiscence.domain.graph import Entity, GraphPath, GraphPattern, GraphTriple, Relationship, Subgraph
+from agent_reminiscence.domain.graph import (
+    ANY_TYPE,
+    Entity,
+    GraphPath,
+    GraphPattern,
+    GraphTriple,
+    Relationship,
+    Subgraph,
+)
 from agent_reminiscence.domain.payloads import EntitiesMerged, EntitiesUnmerged, RelationshipEnded
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import EntityNotFoundError, InvalidInputError, RelationshipNotFoundError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services import validation
+from agent_reminiscence.services.graph.naming import list_ids
+from agent_reminiscence.services.graph.stating import GraphStatements
 from agent_reminiscence.services.ledger.projector import Projector
-from agent_reminiscence.services.ledger.requests import WriteRequest
+from agent_reminiscence.services.ledger.requests import StateEntityRequest, StateRelationshipRequest, WriteRequest
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.text.folding import name_key
 
 # How far a neighbourhood or a path may reach.
 MAX_GRAPH_HOPS: Final = 6
-
-# How many entities with one name a message lists.
-_LISTED = 5
 
 Property = str | int | float | bool
 
@@ -76,6 +83,7 @@ class MemoryGraph:
         self._repository = runtime.repositories.graph
         self._graph = graph
         self._clock = runtime.clock
+        self._statements = GraphStatements(runtime, projector)
 
     async def entities(
         self,
@@ -272,6 +280,138 @@ class MemoryGraph:
             )
 
         return await repeated(read, operation="subgraph", external_id=tenant)
+
+    async def state_entity(
+        self,
+        external_id: str | int | UUID,
+        name: str,
+        entity_type: str = ANY_TYPE,
+        *,
+        memory_id: UUID | str | None = None,
+        key: str | None = None,
+        description: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        actor: str | None = None,
+        source: Source = "user",
+        idempotency_key: str | None = None,
+    ) -> Entity:
+        """State that a memory is about an entity, whether its text shows that or not.
+
+        Each passage that the memory has now counts as naming it. The statement holds until the last of them ends: by an
+        update that rewrites it, by `archive(end_chunks=True)`, or with an erasure of the memory, which erases the
+        statement as well. After an update, state it again for what is new.
+
+        Args:
+            name: A known entity with this name and a fitting type is meant; otherwise it is a new one. At most 500
+                characters.
+            entity_type: Such as `person`, spelled in lower case with underscores; `other` fits any. A known entity
+                keeps its type, unless that is `other`.
+            memory_id: The memory; or pass `key`.
+            key: The key of an active memory, in place of `memory_id`.
+            description: What it is, in a sentence. It does not replace one that is trusted more.
+            metadata: A JSON object, added to what is known.
+            actor: Who says so.
+            source: How far that is trusted; no further than the memory's most trusted passage.
+            idempotency_key: A second call with the same key and request writes nothing.
+
+        Returns:
+            The entity, with everything that is known of it.
+
+        Raises:
+            InvalidInputError: An argument is refused, the name looks like a secret, or no passage of the memory stands.
+            MemoryNotFoundError: `external_id` has no such memory, or no active memory has the key.
+            RedactionError: Your redactor failed; nothing is written.
+            IdempotencyConflictError: The key was used for a different request.
+            StoreError: The store is unavailable.
+        """
+        named_id, named_key = validation.memory_name(memory_id, key)
+        return await self._statements.state_entity(
+            StateEntityRequest(
+                external_id=validation.external_id(external_id),
+                memory_id=named_id,
+                key=named_key,
+                name=validation.new_entity_name("name", name),
+                entity_type=validation.new_graph_type("entity_type", entity_type),
+                description=validation.description(description),
+                metadata=validation.metadata(metadata),
+                actor=validation.optional_identifier("actor", actor),
+                source=validation.source(source),
+                idempotency_key=validation.optional_identifier("idempotency_key", idempotency_key),
+            )
+        )
+
+    async def state_relationship(
+        self,
+        external_id: str | int | UUID,
+        from_entity: UUID | str,
+        relationship_type: str,
+        to_entity: UUID | str,
+        *,
+        from_type: str = ANY_TYPE,
+        to_type: str = ANY_TYPE,
+        memory_id: UUID | str | None = None,
+        key: str | None = None,
+        description: str | None = None,
+        start_date: datetime | None = None,
+        end_date: datetime | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        actor: str | None = None,
+        source: Source = "user",
+        idempotency_key: str | None = None,
+    ) -> Relationship:
+        """State that two entities are related, as a memory says.
+
+        It rests on the passages of the memory that have both names; on all of them if none has. It holds, and is taken
+        back, like `state_entity`; to say that it was true and is over, use `end_relationship`.
+
+        Args:
+            from_entity: A name, or an id. A name that no entity has becomes a new entity. An id takes the name that
+                another memory has given; erasing that memory erases the statement as well.
+            relationship_type: Such as `works_for`, spelled in lower case with underscores.
+            to_entity: As `from_entity`.
+            from_type: Of several entities with the name, the one of this type is meant; a new one gets it.
+            to_type: As `from_type`.
+            start_date: Since when it is true in the world; None is when the first of the passages was said.
+            end_date: When it ceased to be true; None means that it still is.
+            description: As in `state_entity`, like all arguments not described here.
+
+        Returns:
+            The relationship. A known one between the same two, of the same type, is added to, unless the statement is
+            about another period, or is trusted too little to change the known one's: then it is a separate one.
+
+        Raises:
+            InvalidInputError: An argument is refused, several entities share a name, both arguments mean the same
+                entity, or no passage of the memory stands.
+            EntityNotFoundError: `external_id` has no entity with such an id.
+            MemoryNotFoundError: `external_id` has no such memory, or no active memory has the key.
+            RedactionError: Your redactor failed; nothing is written.
+            IdempotencyConflictError: The key was used for a different request.
+            StoreError: The store is unavailable.
+        """
+        named_id, named_key = validation.memory_name(memory_id, key)
+        since = validation.optional_moment("start_date", start_date)
+        until = validation.optional_moment("end_date", end_date)
+        if since is not None and until is not None and until < since:
+            raise InvalidInputError(f"end_date {until.isoformat()} is before start_date {since.isoformat()}")
+        return await self._statements.state_relationship(
+            StateRelationshipRequest(
+                external_id=validation.external_id(external_id),
+                memory_id=named_id,
+                key=named_key,
+                from_entity=validation.new_or_known_entity("from_entity", from_entity),
+                relationship_type=validation.new_graph_type("relationship_type", relationship_type),
+                to_entity=validation.new_or_known_entity("to_entity", to_entity),
+                from_type=validation.new_graph_type("from_type", from_type),
+                to_type=validation.new_graph_type("to_type", to_type),
+                description=validation.description(description),
+                start_date=since,
+                end_date=until,
+                metadata=validation.metadata(metadata),
+                actor=validation.optional_identifier("actor", actor),
+                source=validation.source(source),
+                idempotency_key=validation.optional_identifier("idempotency_key", idempotency_key),
+            )
+        )
 
     async def merge(
         self,
@@ -502,9 +642,6 @@ def _only(found: list[Entity], external_id: str, entity: UUID | str) -> Entity:
     if not found:
         raise EntityNotFoundError(external_id, entity)
     if len(found) > 1:
-        listed = ", ".join(f"{one.id} ({one.type})" for one in found[:_LISTED])
-        more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
-        raise InvalidInputError(
-            f"{entity!r} is the name of {len(found)} entities; choose one by its id: {listed}{more}"
-        )
+        listed = list_ids({one.id: one.type for one in found})
+        raise InvalidInputError(f"{entity!r} is the name of {len(found)} entities; choose one by its id: {listed}")
     return found[0]

@@ -170,6 +170,37 @@ class ArchiveRequest(WriteRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StateRequest(WriteRequest):
+    """What a memory supports, named by its id or its key."""
+
+    memory_id: UUID | None = None
+    key: str | None = None
+    description: str | None = None
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateEntityRequest(StateRequest):
+    """A memory is about an entity."""
+
+    name: str
+    entity_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateRelationshipRequest(StateRequest):
+    """A memory says how two entities are related, each named by its id or by a name and a type."""
+
+    from_entity: UUID | str
+    relationship_type: str
+    to_entity: UUID | str
+    from_type: str
+    to_type: str
+    start_date: datetime | None
+    end_date: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DefineProfileRequest(WriteRequest):
     """A standing summary, new or with another question."""
 

@@ -27,6 +27,8 @@ from agent_reminiscence.services.ledger.requests import (
     RecordRecallRequest,
     RemoveProfileRequest,
     ReportOutcomeRequest,
+    StateEntityRequest,
+    StateRelationshipRequest,
     UpdateRequest,
     WriteRequest,
 )
@@ -111,12 +113,23 @@ class Scrubber:
                     " are; pass one that is not secret, such as a hash of it"
                 )
 
+    def _check_names(self, redact: Callable[[str], Redaction], names: Mapping[str, str]) -> None:
+        """Refuse names that would be redacted, numbers included: a placeholder would make several entities one."""
+        for name, value in names.items():
+            redaction = redact(value)
+            if redaction.text != value:
+                raise InvalidInputError(
+                    f"{name} looks like a secret ({', '.join(redaction.rules)}), and entities are found by their names"
+                    " and types; pass another"
+                )
+
     async def _called[R: WriteRequest](self, request: R, work: Callable[[R], R]) -> R:
         if is_large(_scanned(request), characters=_THREAD_FROM_CHARACTERS):
             return await asyncio.to_thread(work, request)
         return work(request)
 
     def _scrubbed[R: WriteRequest](self, request: R) -> R:
+        names: dict[str, str] = {}
         identifiers = {
             "external_id": request.external_id,
             "actor": request.actor,
@@ -126,6 +139,9 @@ class Scrubber:
         match request:
             case CreateRequest() | UpdateRequest() | ArchiveRequest():
                 identifiers["key"] = request.key
+            case StateEntityRequest() | StateRelationshipRequest():
+                identifiers["key"] = request.key
+                names = _graph_names(request)
             case AppendTextRequest():
                 identifiers["key"] = request.key
                 identifiers |= _turn_ids(request.turns)
@@ -137,8 +153,9 @@ class Scrubber:
                 identifiers["run_id"] = request.run_id
             case AppendRequest():
                 identifiers["kind"] = request.kind
-        redact = self._prepared([*filter(None, identifiers.values()), *_strings(request)])
+        redact = self._prepared([*filter(None, identifiers.values()), *names.values(), *_strings(request)])
         self._check_identifiers(redact, identifiers)
+        self._check_names(redact, names)
         texts = _Texts(redact)
         changed: dict[str, Any] = {}
         match request:
@@ -162,6 +179,11 @@ class Scrubber:
                 changed = {"title": texts.text(request.title), "turns": texts.turns(request.turns)}
             case DefineProfileRequest():
                 changed = {"question": texts.text(request.question)}
+            case StateEntityRequest() | StateRelationshipRequest():
+                changed = {
+                    "description": None if request.description is None else texts.text(request.description),
+                    "metadata": texts.value(request.metadata),
+                }
             case ReportOutcomeRequest():
                 changed = {"note": None if request.note is None else texts.text(request.note)}
             case AppendRequest():
@@ -331,10 +353,27 @@ def _strings(request: WriteRequest) -> Iterator[str]:
             yield from _strings_of([request.title, *_said(request.turns)])
         case DefineProfileRequest():
             yield request.question
+        case StateEntityRequest() | StateRelationshipRequest():
+            yield from _strings_of([request.description, request.metadata])
         case ReportOutcomeRequest():
             yield from _strings_of([request.note])
         case AppendRequest():
             yield from _strings_of(request.payload)
+
+
+def _graph_names(request: StateEntityRequest | StateRelationshipRequest) -> dict[str, str]:
+    """The names and types that a statement may store, by the argument that has each."""
+    match request:
+        case StateEntityRequest():
+            return {"name": request.name, "entity_type": request.entity_type}
+        case StateRelationshipRequest():
+            ends = {"from_entity": request.from_entity, "to_entity": request.to_entity}
+            types = {
+                "relationship_type": request.relationship_type,
+                "from_type": request.from_type,
+                "to_type": request.to_type,
+            }
+            return {name: end for name, end in ends.items() if isinstance(end, str)} | types
 
 
 def _said(turns: Sequence[Turn]) -> list[Any]:
@@ -389,6 +428,8 @@ def _scanned(request: WriteRequest) -> object:
             return [request.text, *_said(request.turns)]
         case ConversationRequest():
             return _said(request.turns)
+        case StateEntityRequest() | StateRelationshipRequest():
+            return [request.description, request.metadata]
         case AppendRequest():
             return request.payload
     return None

@@ -13,6 +13,7 @@ from agent_reminiscence.domain.history import Derivation, MemoryHistory, MemoryV
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.payloads import (
     ChunkEntry,
+    GraphStated,
     MemoryAppended,
     MemoryConsolidated,
     MemoryCreated,
@@ -175,6 +176,9 @@ def build_history(events: Sequence[Event]) -> MemoryHistory:
                     why=ended.why,
                 )
                 _derive(versions, versions[-1].version, derivation)
+            case EventKind.ENTITY_STATED | EventKind.RELATIONSHIP_STATED:
+                stated = GraphStated.model_validate(event.payload)
+                _derive(versions, versions[-1].version, _derivation(event, chunk_ids=stated.chunks))
             case EventKind.ARCHIVED:
                 archived_at = archived_at or event.recorded_at
     return MemoryHistory(

@@ -57,6 +57,11 @@ class SynthesisService:
         self._telemetry = runtime.telemetry
         self._clock = runtime.clock
 
+    @property
+    def has_model(self) -> bool:
+        """Whether there is a model to ask."""
+        return self._model is not None
+
     async def stream(self, request: SearchRequest, *, strict: bool) -> AsyncGenerator[RetrievalResult]:
         """Yield the hits, the answer as it is written, then the result of `retrieve`; raises like `retrieve`."""
         recalled: asyncio.Future[RetrievalResult] = asyncio.get_running_loop().create_future()

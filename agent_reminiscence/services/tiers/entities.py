@@ -19,6 +19,7 @@ from agent_reminiscence.domain.graph import ANY_TYPE
 from agent_reminiscence.domain.memory import StoredChunk
 from agent_reminiscence.domain.payloads import EntitiesMerged
 from agent_reminiscence.domain.trust import SOURCE_TRUST
+from agent_reminiscence.services.graph.naming import find_fitting
 from agent_reminiscence.text.folding import name_key
 from agent_reminiscence.text.likeness import Match, NamedEntity, find_alike
 from agent_reminiscence.text.name_lines import Passage
@@ -153,7 +154,7 @@ def resolve_entities(drafted: Sequence[PlannedEntity], known: Sequence[KnownEnti
         by_key.setdefault(row.key, []).append(row)
     planned: dict[UUID, PlannedEntity] = {}
     for entity in drafted:
-        known_one = None if entity.is_other else _fitting(entity.sought_type, by_key.get(entity.sought_key, []))
+        known_one = None if entity.is_other else find_fitting(entity.sought_type, by_key.get(entity.sought_key, []))
         if known_one is None:
             resolved = replace(entity, canonical_id=entity.entity_id)
         else:
@@ -226,14 +227,6 @@ def _join(first: PlannedEntity, second: PlannedEntity) -> PlannedEntity:
         known_key=meant.known_key,
         known_type=meant.known_type,
     )
-
-
-def _fitting(type_: str, rows: Sequence[KnownEntityName]) -> KnownEntityName | None:
-    """The first of the same type, else the first of an open type; if the requested type is open, the first of all."""
-    if type_ == ANY_TYPE:
-        return next(iter(rows), None)
-    fitting = [row for row in rows if row.type in (type_, ANY_TYPE)]
-    return min(fitting, key=lambda row: row.type != type_, default=None)
 
 
 def left_to_rules(

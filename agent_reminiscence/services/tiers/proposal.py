@@ -15,7 +15,8 @@ from agent_reminiscence.database.repositories.graph.tables import KnownPeriod, S
 from agent_reminiscence.domain.graph import ANY_TYPE
 from agent_reminiscence.domain.memory import StoredChunk
 from agent_reminiscence.domain.payloads import Fallback, ModelUsage
-from agent_reminiscence.domain.trust import SOURCE_TRUST, SOURCES, least_trusted, may_end
+from agent_reminiscence.domain.trust import SOURCE_TRUST, least_trusted, may_end
+from agent_reminiscence.services.graph.periods import Statement, restates
 from agent_reminiscence.services.tiers.entities import PlannedEntity
 from agent_reminiscence.services.tiers.relationships import PlannedRelationship
 from agent_reminiscence.services.tiers.windows import Window
@@ -163,31 +164,18 @@ def take_over_endings(proposal: Proposal, window: Window, reading: WindowReading
 
 
 def may_restate(said: Sequence[StoredChunk], stated: PlannedRelationship, known: KnownPeriod) -> bool:
-    """Whether a statement concerns a known relationship, rather than a separate period of it.
-
-    To change the period of a known relationship, a statement must be trusted as much as its sources and, to end it, be
-    no older. It is not known who stated an end, so only the most trusted label may revoke it. A statement that begins
-    after that end, or was over before the known one began, is a separate period, whoever says it.
+    """Whether a statement concerns a known relationship; see `restates`.
 
     Args:
         said: The chunks that state it.
     """
-    label = least_trusted(chunk.source for chunk in said)
-    is_trusted = may_end(label, known.sources)
-    ended_at = known.end_date if known.end_is_stated else None
-    if ended_at is not None and stated.start_date > ended_at:
-        return False
-    if stated.end_date is not None and stated.end_date < known.start_date:
-        return False
-    if stated.end_date is None:
-        takes_end_back = ended_at is not None and max(date for chunk in said for date in chunk.said_dates) >= ended_at
-        if takes_end_back and not may_end(label, SOURCES):
-            return False
-    elif stated.end_date != known.end_date:
-        is_late_enough = min(date for chunk in said for date in chunk.said_dates) >= known.last_observed
-        if not is_trusted or not is_late_enough:
-            return False
-    return is_trusted or stated.start_date >= known.start_date
+    statement = Statement(
+        label=least_trusted(chunk.source for chunk in said),
+        said=[date for chunk in said for date in chunk.said_dates],
+        start_date=stated.start_date,
+        end_date=stated.end_date,
+    )
+    return restates(statement, known)
 
 
 def _plan_entity(window: Window, entity: ReadEntity) -> PlannedEntity:

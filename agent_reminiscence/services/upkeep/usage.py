@@ -7,9 +7,9 @@ from collections import Counter
 from functools import partial
 from uuid import UUID
 
-from agent_reminiscence.config.constants import TIERS, Tier
+from agent_reminiscence.config.constants import SCHEDULER_ROLE, TIERS, Tier
 from agent_reminiscence.database.repositories.totals import LiveText
-from agent_reminiscence.domain.usage import MemoryUsage, TierUsage
+from agent_reminiscence.domain.usage import MemoryUsage, TenantOverview, TierUsage
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.graph.follower import GraphFollower
 from agent_reminiscence.services.runtime import Runtime
@@ -48,6 +48,16 @@ class UsageService:
         return counted.model_copy(
             update={tier: getattr(counted, tier).model_copy(update={"tokens": tokens[tier]}) for tier in TIERS}
         )
+
+    async def tenants(self, after: str | None, limit: int) -> list[TenantOverview]:
+        """Return one page of all that have events."""
+
+        async def read() -> list[TenantOverview]:
+            async with self._store.transaction("", role=SCHEDULER_ROLE, read_only=True) as db:
+                # Every id is greater than the empty text, which is none.
+                return await self._ledger.list_tenants(db, after=after or "", limit=limit)
+
+        return await repeated(read, operation="tenants", external_id="")
 
     async def _count(self, external_id: str) -> MemoryUsage:
         follower = self._follower

@@ -10,18 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from agent_reminiscence.config.constants import MAX_EMBEDDING_DIMENSION, SCHEDULER_ROLE
-from agent_reminiscence.database.connection import ConnectionSettings
 from agent_reminiscence.database.generations import (
     GenerationOwner,
     current_generation,
-    first_migration,
     list_generations,
     owning_generations,
     table_sizes,
@@ -32,6 +30,7 @@ from agent_reminiscence.domain.generation import Generation, GenerationFill, Ree
 from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError, ReembeddingError, StoreError
 from agent_reminiscence.resilience.retries import repeated
+from agent_reminiscence.services.administrators import Administrators
 from agent_reminiscence.services.vectors.cells import CellService
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.services.vectors.generations import NoEmbedderError, check_dimension
@@ -49,10 +48,6 @@ DROP_AFTER_SECONDS: Final = 60.0
 _LOCK_CHECK_SECONDS: Final = 30.0
 
 ProgressCallback = Callable[[ReembedProgress], None]
-
-
-FindAdministrator = Callable[[], Awaitable[ConnectionSettings]]
-"""Says how to reach the store as someone who may create tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +90,6 @@ class ReembeddingService:
 
     Args:
         configured: The model named in the settings.
-        find_administrator: Returns the embedded server's superuser; None on a server of the user's own.
     """
 
     def __init__(
@@ -105,15 +99,15 @@ class ReembeddingService:
         embedding: EmbeddingService,
         cells: CellService,
         *,
+        administrators: Administrators,
         configured: Target,
-        find_administrator: FindAdministrator | None,
     ) -> None:
         self._store = store
         self._ledger = ledger
         self._embedding = embedding
         self._cells = cells
         self._configured = configured
-        self._find_administrator = find_administrator
+        self._administrators = administrators
 
     async def reembed(
         self, target: Target | None, *, admin_dsn: str | None, progress: ProgressCallback | None
@@ -188,22 +182,13 @@ class ReembeddingService:
     @asynccontextmanager
     async def _owner(self, admin_dsn: str | None) -> AsyncIterator[GenerationOwner]:
         """Connect as a user who may create tables, and make sure there is only one."""
-        if admin_dsn is not None:
-            administrator = ConnectionSettings.from_dsn(admin_dsn)
-        elif self._find_administrator is not None:
-            administrator = await self._find_administrator()
-        else:
-            raise ConfigurationError(
-                "changing the model requires a new table, which only a database administrator can create; pass an"
-                " administrator's DSN as admin_dsn (`agent-reminiscence reembed --admin-dsn …`)"
-            )
+        administrator = await self._administrators.settings(
+            admin_dsn,
+            needed="changing the model requires a new table, which only a database administrator can create",
+            command="reembed",
+        )
         async with owning_generations(administrator) as owner:
-            async with self._store.transaction("", read_only=True) as db:
-                ours = await first_migration(db)
-            if await owner.first_migration() != ours:
-                raise ConfigurationError(
-                    f"the administrator {administrator!r} belongs to another database than this memory"
-                )
+            await self._administrators.check_database(administrator, await owner.identify())
             yield owner
 
     async def _begin(self, owner: GenerationOwner, target: Target | None) -> Generation:

@@ -64,6 +64,7 @@ class JobQueue:
         self._store = setup.store
         self._work = setup.work
         self._telemetry = setup.telemetry
+        self._watch = setup.watch
         self._concurrency = setup.concurrency
         self._heartbeat_seconds = setup.heartbeat_seconds
         # Neo4j's work runs beside the jobs: a Neo4j that does not answer must not hold up other work.
@@ -89,6 +90,7 @@ class JobQueue:
         app = self._app()
         try:
             await app.open_async()
+            self._watch.connected()
             if until_idle:
                 # Before the first job is taken, so that this run does what a killed worker left behind.
                 await self._sweep(app)
@@ -211,6 +213,7 @@ class JobQueue:
         with self._telemetry.job("work_stream", external_id=external_id, attempt=attempt, delay_seconds=delay) as job:
             try:
                 report = await self._work.run(external_id, follows=False)
+                self._watch.ran(report)
             except asyncio.CancelledError:
                 # Its grace period ended with this worker. The next one starts over at once.
                 await asyncio.shield(self._work.enqueue(external_id))

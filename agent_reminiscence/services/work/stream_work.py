@@ -39,6 +39,7 @@ from agent_reminiscence.services.tiers.review import LifecycleService
 from agent_reminiscence.services.vectors.cells import CellService
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.services.vectors.generations import NoEmbedderError
+from agent_reminiscence.services.work.watch import WorkerWatch
 from agent_reminiscence.telemetry import Telemetry
 
 _logger = logging.getLogger("agent_reminiscence.work")
@@ -535,6 +536,7 @@ class WorkerSetup:
     Attributes:
         concurrency: How many streams it works on at a time.
         heartbeat_seconds: How often it reports that it is alive.
+        watch: Is told how it goes.
     """
 
     store: PostgresManager
@@ -542,3 +544,4 @@ class WorkerSetup:
     telemetry: Telemetry
     concurrency: int
     heartbeat_seconds: float
+    watch: WorkerWatch

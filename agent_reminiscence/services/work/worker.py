@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Final
 from agent_reminiscence.config.constants import WORKER_GRACE_SECONDS
 from agent_reminiscence.exceptions import ReminiscenceError
 from agent_reminiscence.services.work.stream_work import WorkerSetup, describe_error
+from agent_reminiscence.services.work.watch import WorkerWatch
 from agent_reminiscence.telemetry import detached
 
 if TYPE_CHECKING:
+    from agent_reminiscence.domain.work import WorkerState
     from agent_reminiscence.services.work.jobs import JobQueue
 
 _logger = logging.getLogger("agent_reminiscence.jobs")
@@ -29,6 +31,22 @@ class Worker:
     def __init__(self, setup: WorkerSetup) -> None:
         self._setup = setup
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def watch(self) -> WorkerWatch:
+        """How it goes."""
+        return self._setup.watch
+
+    @property
+    def state(self) -> WorkerState:
+        """What the background task is doing."""
+        if self._task is None:
+            return "off"
+        if self._task.done():
+            return "stopped"
+        if self.watch.trouble is not None:
+            return "restarting"
+        return "working" if self.watch.is_connected else "starting"
 
     def start(self) -> None:
         """Start working in a background task; `stop` ends it."""
@@ -61,9 +79,11 @@ class Worker:
                 await self._setup.store.ping()
                 await self._serve(until_idle=False)
             except Exception as error:  # noqa: BLE001 - whatever it is, work must not silently stop
+                self.watch.lost(describe_error(error))
                 level = logging.WARNING if isinstance(error, ReminiscenceError) else logging.ERROR
                 _logger.log(level, "the worker restarts in %.0f s: %s", pause, describe_error(error))
             else:
+                self.watch.lost("it has lost its connection")
                 _logger.warning("the worker lost its connection and restarts in %.0f s", pause)
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 # What failed was the shutdown itself, in which Procrastinate deregisters from the server.

@@ -765,6 +765,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         ),
         "find_mentioned": _memory,
         "find_place": lambda w: _stream(w) | {"entity_id": w.victim.merged_entity_id},
+        "find_origin": lambda w: _stream(w) | {"entity_id": w.victim.merged_entity_id},
         "known_names": lambda w: _stream(w) | {"keys": ["the garden"]},
         "last_entity_change": _stream,
         "list_names": lambda w: _stream(w) | {"beginnings": ["g"], "limit": 10},
@@ -1057,7 +1058,9 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
     },
 }
 # Files of statements that read and write no memory.
-_OF_NO_TENANT = ("announcements", "generations", "inspection", "jobs", "postgres_manager", "schema", "schema_checks")
+_OF_NO_TENANT = (
+    *("announcements", "generations", "inspection", "jobs", "ownership", "postgres_manager", "schema", "schema_checks"),
+)
 # What of them is about all tenants, each with a test of its own below.
 _OF_ALL_TENANTS = {"list_streams", "drop_generation"}
 # What is not tried above, each with a test of its own below.
@@ -1067,13 +1070,16 @@ _ELSEWHERE = {
     # About temporary tables alone, which only their own session sees.
     "replay_tables": {"create_tables", "empty_tables", "analyze_tables", "count_rows"},
     # Across tenants on purpose.
-    "event_ledger": {"list_streams"},
+    "event_ledger": {"list_streams", "list_tenants"},
     "graph_progress": {"list_behind_streams"},
     # About the transaction's own tenant, whom they do not name, and across tenants on purpose.
     "work_queue": {
         *("enqueue_work", "enqueue_idle_work", "list_work"),
         *("list_due_streams", "list_failing_streams", "list_all_work", "list_busy_streams"),
+        *("count_given_up", "count_work"),
     },
+    # About keys, which are no memory; that nobody but the owner may is in tests/acceptance/test_access_keys.py.
+    "access_key": set(load_queries("sql", "access_key")),
     # About the server, the database and its schema; what of it is across tenants is tried below.
     **{stem: set(load_queries("sql", stem)) for stem in _OF_NO_TENANT},
 }
@@ -1390,6 +1396,8 @@ async def test_only_the_scheduler_sees_all_streams(store: PostgresManager, world
     for role in (SCHEDULER_ROLE, APP_ROLE, ERASER_ROLE):
         async with store.transaction(world.intruder.external_id, role=role) as db:
             lists[role] = await EventLedger().list_streams(db)
+            tenants = await EventLedger().list_tenants(db, after="", limit=10)
+            assert [tenant.external_id for tenant in tenants] == lists[role]
 
     assert lists == {
         SCHEDULER_ROLE: [world.intruder.external_id, "victim"],

@@ -41,6 +41,8 @@ _RELATIONS: dict[str, dict[str, str]] = {
     "schema_migration": _SETTLED,
     "schema_parameter": _SETTLED,
     "embedding_generation": _SETTLED,
+    # Read by one function only.
+    "access_key": {},
     "memory_stream": {
         "app": "SELECT INSERT UPDATE",
         "scheduler": (
@@ -91,9 +93,10 @@ _FUNCTIONS: dict[str, set[str]] = {
     "enqueue_work": {"owner", "app", "eraser"},
     "list_work": {"owner", "app"},
     "create_chunk_vectors": {"owner"},
+    "check_access_key": {"owner", "app"},
 }
 # These run with their owner's rights, so each says itself where it looks names up.
-_DEFINERS = {"enqueue_work", "list_work"}
+_DEFINERS = {"enqueue_work", "list_work", "check_access_key"}
 _SCHEMAS = {
     SCHEMA_NAME: {"owner": "USAGE CREATE", "app": "USAGE", "scheduler": "USAGE", "eraser": "USAGE"},
     JOBS_SCHEMA_NAME: {"owner": "USAGE CREATE", "worker": "USAGE"},
@@ -133,6 +136,7 @@ _A_RECEIPT, _NO_RECEIPT = "(kind = 'memory.erased'::text)", "(kind <> 'memory.er
 _POLICIES = {
     (table, f"{table}_tenant", "ALL", (APP_ROLE, ERASER_ROLE), "PERMISSIVE", _OWN, _OWN) for table in _TENANT_TABLES
 } | {
+    ("access_key", "access_key_owner", "ALL", (OWNER_ROLE,), "PERMISSIVE", "true", "true"),
     ("memory_stream", "memory_stream_scheduler", "SELECT", (SCHEDULER_ROLE,), "PERMISSIVE", "true", None),
     ("memory_event", "memory_event_emptied", "UPDATE", (ERASER_ROLE,), "RESTRICTIVE", _NO_RECEIPT, _EMPTY),
     ("memory_event", "memory_event_receipts", "INSERT", (ERASER_ROLE,), "RESTRICTIVE", None, _A_RECEIPT),
@@ -327,7 +331,7 @@ async def test_every_table_of_memory_is_under_forced_row_level_security(test_ser
         )
 
     assert [row["name"] for row in tables if not row["is_forced"]] == []
-    assert {row["name"] for row in tables if not row["is_partition"]} == set(_TENANT_TABLES)
+    assert {row["name"] for row in tables if not row["is_partition"]} == {*_TENANT_TABLES, "access_key"}
     found = {
         (p["name"], p["policy"], p["cmd"], tuple(sorted(p["roles"])), p["permissive"], p["qual"], p["with_check"])
         for p in policies
@@ -406,6 +410,14 @@ async def test_the_login_takes_roles_but_inherits_none(test_server: TestServer, 
         "SELECT * FROM reminiscence_jobs.procrastinate_events",
         "SELECT reminiscence_jobs.procrastinate_fetch_job_v2(NULL, NULL)",
         "SELECT nextval('reminiscence_jobs.procrastinate_jobs_id_seq')",
+        "SELECT count(*) FROM access_key",
+        "SELECT id FROM access_key WHERE external_id = 'agent-1'",
+        "INSERT INTO access_key (id, secret_hash, scopes) VALUES (gen_random_uuid(), '', '{memory:delegate}')",
+        "UPDATE access_key SET expires_at = NULL, revoked_at = NULL",
+        "DELETE FROM access_key",
+        "TRUNCATE access_key",
+        "ALTER TABLE access_key DISABLE ROW LEVEL SECURITY",
+        "CREATE POLICY mine ON access_key USING (true)",
         "CREATE FUNCTION reminiscence_jobs.mine() RETURNS int RETURN 1",
     ],
 )
@@ -454,6 +466,12 @@ async def test_switching_row_security_off_gives_an_error_instead_of_rows(store: 
         (ERASER_ROLE, "UPDATE memory_event SET kind = 'world.observed'"),
         (ERASER_ROLE, "DELETE FROM memory_stream"),
         (ERASER_ROLE, "UPDATE memory_event_p0 SET payload = '{}'"),
+        (ERASER_ROLE, "DELETE FROM access_key WHERE external_id = 'agent-1'"),
+        (ERASER_ROLE, "SELECT * FROM check_access_key(sha256('mine'))"),
+        (SCHEDULER_ROLE, "SELECT external_id FROM access_key"),
+        (SCHEDULER_ROLE, "SELECT * FROM check_access_key(sha256('mine'))"),
+        (WORKER_ROLE, "SELECT * FROM reminiscence.access_key"),
+        (WORKER_ROLE, "SELECT * FROM reminiscence.check_access_key(sha256('mine'))"),
     ],
 )
 async def test_the_other_roles_are_refused(store: PostgresManager, role: str, statement: str) -> None:

@@ -108,6 +108,7 @@ _PLANNED: dict[str, dict[str, Any]] = {
     "find_neighbours": _FILTER | {"entity_ids": [_entity(3)], "limit": 10},
     "find_strongest": _FILTER | {"first_ids": [_entity(1)], "second_ids": [_entity(3)]},
     "find_place": {"entity_id": _entity(1)},
+    "find_origin": {"entity_id": _entity(1)},
     "known_names": {"keys": ["name 1", "name 2"]},
     "find_between": {"first_ids": [_entity(1)], "second_ids": [_entity(3)], "type": "knows"},
     "find_stated": {"from_ids": [_entity(1)], "to_ids": [_entity(3)], "types": ["knows"], "evidence_chunks": 100},

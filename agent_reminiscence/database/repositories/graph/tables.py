@@ -121,6 +121,15 @@ class MergeState:
 
 
 @dataclass(frozen=True, slots=True)
+class EntityOrigin:
+    """What a canonical entity is called itself, and the memory that named it so first."""
+
+    entity_id: UUID
+    name: str
+    memory_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
 class ReachedEntities:
     """What a walk through the graph reaches with one hop.
 
@@ -311,6 +320,13 @@ class EntityGraphRepository:
         if row is None:
             return None
         return MergeState(row["merged_into"] is not None, UUID(row["canonical_id"]))
+
+    async def find_origin(self, db: SqlExecutor, external_id: str, entity_id: UUID) -> EntityOrigin | None:
+        """Return the canonical entity of an id, with where its name comes from; None if it does not exist."""
+        row = await db.fetch_one(_SQL["find_origin"], {"external_id": external_id, "entity_id": entity_id})
+        if row is None:
+            return None
+        return EntityOrigin(UUID(row["id"]), row["name"], UUID(row["shortterm_memory_id"]))
 
     async def known_names(self, db: SqlExecutor, external_id: str, keys: Sequence[str]) -> list[KnownEntityName]:
         """Return names by their keys; in key order, those of the most mentioned entities first, then by id."""

@@ -1,0 +1,28 @@
+"""Which known entity a name means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Final
+from uuid import UUID
+
+from agent_reminiscence.database.repositories.graph.tables import KnownEntityName
+from agent_reminiscence.domain.graph import ANY_TYPE
+
+# How many entities with one name a message lists.
+_LISTED: Final = 5
+
+
+def find_fitting(type_: str, rows: Sequence[KnownEntityName]) -> KnownEntityName | None:
+    """The first of the same type, else the first of an open type; if the requested type is open, the first of all."""
+    if type_ == ANY_TYPE:
+        return next(iter(rows), None)
+    fitting = [row for row in rows if row.type in (type_, ANY_TYPE)]
+    return min(fitting, key=lambda row: row.type != type_, default=None)
+
+
+def list_ids(types: Mapping[UUID, str]) -> str:
+    """Some entities, for a message: their ids, each with its type."""
+    listed = ", ".join(f"{entity_id} ({type_})" for entity_id, type_ in islice(types.items(), _LISTED))
+    return f"{listed} and {len(types) - _LISTED} more" if len(types) > _LISTED else listed

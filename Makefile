@@ -20,7 +20,7 @@ BENCH := $(VENV)/.bench
 DEV := $(VENV)/.dev
 
 # The marks of tests that need another framework, which is not installed there.
-FRAMEWORK_MARKS := (mem0 or langgraph or openai_agents)
+FRAMEWORK_MARKS := (mem0 or langgraph or openai_agents or server)
 
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
@@ -47,18 +47,21 @@ test-ollama: $(TEST) ## Run the tests that need a real Ollama. The first run bui
 	@$(RUN) pytest --fail-on-skip -m "ollama and not $(FRAMEWORK_MARKS)" --durations=10 tests $(PYTEST_ARGS)
 
 # Each framework has an environment of its own, because its dependencies are not ours.
-FRAMEWORKS := mem0 langgraph openai-agents
+FRAMEWORKS := mem0 langgraph openai-agents server
 FRAMEWORK_TESTS := $(FRAMEWORKS:%=test-%)
 
 .PHONY: $(FRAMEWORK_TESTS)
 test-mem0: ## Run the tests that need mem0, in an environment of their own; a few need Ollama as well.
 test-langgraph: ## Run the tests that need LangGraph, in an environment of their own.
 test-openai-agents: ## Run the tests that need the OpenAI Agents SDK, in an environment of their own.
+test-server: ## Run the tests of the server that need a browser, npm's tools or schemathesis, in an environment of their own.
 
 # What the extra brings, whose licences are checked.
 test-mem0: BROUGHT := mem0ai
 test-langgraph: BROUGHT := langgraph-checkpoint
 test-openai-agents: BROUGHT := openai-agents
+# The extra is part of `all`, so `make check` checks its licences.
+test-server: BROUGHT := agent-reminiscence-ledger
 
 $(FRAMEWORK_TESTS): test-%: build/%-tests/.installed
 	@build/$*-tests/bin/python scripts/check_licences.py $(BROUGHT)
@@ -70,7 +73,7 @@ $(FRAMEWORKS:%=build/%-tests/bin/python): build/%-tests/bin/python:
 $(FRAMEWORKS:%=build/%-tests/.installed): build/%-tests/.installed: requirements/%.txt requirements/build.txt \
 		pyproject.toml | build/%-tests/bin/python
 	@echo "Installing the package, $* and their dependencies into build/$*-tests …"
-	@build/$*-tests/bin/python -m pip install --quiet --require-hashes -r $< -r requirements/build.txt
+	@build/$*-tests/bin/python -m pip install --quiet --require-hashes --no-deps -r $< -r requirements/build.txt
 	@build/$*-tests/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -82,7 +85,7 @@ PYDANTIC_AI_TESTS := tests/unit/agents $(wildcard tests/integration/pydantic_ai)
 test-newest: | $(NEWEST)/bin/python ## Run the tests of all frameworks with their newest releases, which nothing pins.
 	@echo "Installing the newest releases into $(NEWEST) …"
 	@$(NEWEST)/bin/python scripts/install_newest.py
-	@$(NEWEST)/bin/python -m pytest -m "$(FRAMEWORK_MARKS) and not ollama" -n auto --dist loadfile tests $(PYTEST_ARGS)
+	@$(NEWEST)/bin/python -m pytest -m "$(FRAMEWORK_MARKS) and not ollama and not server" -n auto --dist loadfile tests $(PYTEST_ARGS)
 	@$(NEWEST)/bin/python -m pytest -n auto --dist loadfile $(PYDANTIC_AI_TESTS) $(PYTEST_ARGS)
 
 $(NEWEST)/bin/python:
@@ -113,7 +116,7 @@ chaos-reembed: $(TEST) ## Kill the process that re-embeds 10,000 chunks; does an
 	@$(RUN) pytest -s --full-chaos tests/chaos/test_reembed.py $(PYTEST_ARGS)
 
 .PHONY: check
-check: check-format check-lint check-types check-imports check-project docs ## Run all checks except the tests.
+check: check-format check-lint check-types check-imports check-project check-image docs ## Run all checks except the tests.
 
 .PHONY: check-format
 check-format: $(DEV)
@@ -143,6 +146,11 @@ check-project: $(DEV)
 	@$(BIN)/python scripts/check_repository.py
 	@$(BIN)/python scripts/check_wheel.py
 	@$(RUN) check_jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml
+
+.PHONY: check-image
+check-image: $(DEV)
+	@echo "check: Dockerfile"
+	@sh scripts/check_image.sh $(BIN)/hadolint
 
 .PHONY: check-slim
 check-slim: $(RUNTIME) ## Install without extras, and without the embedded parts, and use the package there.
@@ -251,6 +259,10 @@ bench-redaction: $(BENCH) ## Measure how fast secrets are found, including in wo
 bench-react: $(BENCH) ## Measure what memory costs an agent with 5,000 facts and 5,000 episodes. Takes about ten minutes.
 	@$(RUN) benchmarks.react $(BENCH_ARGS)
 
+.PHONY: bench-serve
+bench-serve: $(BENCH) ## Measure the server under load beside calls in process. BENCH_ARGS="--minutes 10" adds a steady load.
+	@$(RUN) benchmarks.serve $(BENCH_ARGS)
+
 .PHONY: bench-loop
 bench-loop: $(BENCH) ## Measure how long the event loop is blocked while the largest inputs are written.
 	@$(RUN) benchmarks.loop $(BENCH_ARGS)
@@ -267,7 +279,7 @@ bench-erasure: $(BENCH) $(MEM0)/.installed ## Compare what erase() and mem0's de
 
 $(MEM0)/.installed: benchmarks/erasure/requirements.txt
 	@sh scripts/make_venv.sh $(MEM0) $(PYTHON)
-	@$(MEM0)/bin/python -m pip install --quiet --require-hashes -r $<
+	@$(MEM0)/bin/python -m pip install --quiet --require-hashes --no-deps -r $<
 	@touch $@
 
 .PHONY: requirements

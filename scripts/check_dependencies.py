@@ -35,7 +35,7 @@ MODULES_APART = {
     "sentence_transformers": "sentence-transformers",
 }
 # The groups that only those files pin.
-GROUPS_APART = {"test-langgraph": "langgraph"}
+GROUPS_APART = {"test-langgraph": "langgraph", "test-server": "server"}
 # What those files leave out: scripts/pin_requirements.py says why.
 UNPINNED = {"sentence-transformers"}
 PIN = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>[^\s;\\]+)", re.MULTILINE)

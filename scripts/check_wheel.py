@@ -1,4 +1,4 @@
-"""Build the wheel and check that it contains every statement and the type marker, but no tests."""
+"""Build the wheel and check that it has all statements, the inspector's files and the type marker, but no tests."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "agent_reminiscence"
+INSPECTOR = (f"{PACKAGE}/server/inspector/static", f"{PACKAGE}/server/inspector/templates")
 STATEMENTS = {"sql": "*.sql", "cypher": "*.cypher"}
 
 
@@ -39,7 +40,18 @@ def _expected() -> set[str]:
         for folder, pattern in STATEMENTS.items()
         for path in (ROOT / folder).rglob(pattern)
     }
-    return modules | statements | {f"{PACKAGE}_ledger.py", f"{PACKAGE}/py.typed", f"{PACKAGE}/text/common_words.txt"}
+    inspector = {
+        path.relative_to(ROOT).as_posix()
+        for folder in INSPECTOR
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file()
+    }
+    return (
+        modules
+        | statements
+        | inspector
+        | {f"{PACKAGE}_ledger.py", f"{PACKAGE}/py.typed", f"{PACKAGE}/text/common_words.txt"}
+    )
 
 
 if __name__ == "__main__":

@@ -16,7 +16,21 @@ from typing import IO, Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 
-from agent_reminiscence.cli import demo, erasure, graph, ingest, recall, reembed, servers, transfer, upkeep, work
+from agent_reminiscence.cli import (
+    demo,
+    erasure,
+    graph,
+    ingest,
+    keys,
+    mcp,
+    recall,
+    reembed,
+    serve,
+    servers,
+    transfer,
+    upkeep,
+    work,
+)
 from agent_reminiscence.cli.parameters import (
     ADMIN_DSN_VARIABLE,
     EXIT_INTERRUPTED,
@@ -67,12 +81,15 @@ for _command in (
     erasure.erase,
     erasure.verify_erased,
     transfer.export,
+    serve.serve,
     servers.migrate,
     servers.doctor,
+    mcp.mcp,
 ):
     _app.command(_command)
 _app.command(transfer.import_, name="import")
 _app.command(work.jobs_app)
+_app.command(keys.keys_app)
 _app.meta.suppress_keyboard_interrupt = False
 
 

@@ -98,7 +98,10 @@ def erase(
         ),
     ] = None,
     everything: Annotated[
-        bool, Parameter(name="--all", negative="", help="Erase everything this external_id has.")
+        bool,
+        Parameter(
+            name="--all", negative="", help="Erase everything this external_id has; its keys stay (`keys forget`)."
+        ),
     ] = False,
     dry_run: Annotated[bool, Parameter(negative="", help="Only show what would be erased.")] = False,
     yes: Annotated[bool, Parameter(name=["--yes", "-y"], negative="", help="Do not ask for confirmation.")] = False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -62,6 +63,20 @@ AsOf = Annotated[
 ]
 KnownAt = Annotated[str | None, Parameter(help="What the memory knew at this time.")]
 Actor = Annotated[str | None, Parameter(help="Who performs this action; recorded in the ledger.")]
+
+
+AdminDsn = Annotated[
+    str | None,
+    Parameter(
+        help="DSN of a database administrator, for a server of your own; prefer"
+        f" {ADMIN_DSN_VARIABLE}, which the process list does not show."
+    ),
+]
+
+
+def admin_dsn_of(option: str | None) -> str | None:
+    """The administrator's DSN: the option's, else that of the environment."""
+    return option or os.environ.get(ADMIN_DSN_VARIABLE)
 
 
 @Parameter(name="*")

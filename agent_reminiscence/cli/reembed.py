@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from contextlib import AbstractAsyncContextManager
 from typing import Annotated
 
@@ -11,7 +10,7 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from agent_reminiscence import AgentMem
-from agent_reminiscence.cli.parameters import ADMIN_DSN_VARIABLE, EXIT_OK, EXIT_WRONG, HERE, AsJson, Database
+from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, AdminDsn, AsJson, Database, admin_dsn_of
 from agent_reminiscence.cli.terminal import console, count, progress_of_stages, say, write_json
 from agent_reminiscence.domain.generation import Generation, GenerationFill, ReembedProgress, ReembedReport
 from agent_reminiscence.exceptions import InvalidInputError
@@ -33,13 +32,7 @@ def reembed(
     drop_old: Annotated[
         bool, Parameter(negative="", help="Drop replaced vectors once they have been unused for a minute.")
     ] = False,
-    admin_dsn: Annotated[
-        str | None,
-        Parameter(
-            help="DSN of a database administrator, for a server of your own; prefer"
-            f" {ADMIN_DSN_VARIABLE}, which the process list does not show."
-        ),
-    ] = None,
+    admin_dsn: AdminDsn = None,
     as_json: AsJson = False,
     database: Database = HERE,
 ) -> int:
@@ -56,7 +49,7 @@ def reembed(
             "--provider, --model and --dimension say what to build; leave them out with --status, --cancel and"
             " --drop-old"
         )
-    dsn = admin_dsn or os.environ.get(ADMIN_DSN_VARIABLE)
+    dsn = admin_dsn_of(admin_dsn)
     if status:
         return asyncio.run(_status(database, as_json=as_json))
     if cancel:

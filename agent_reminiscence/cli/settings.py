@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 from agent_reminiscence import Config
 from agent_reminiscence.cli.terminal import complain
+from agent_reminiscence.config.env_file import read_env_file
 
 _UNREAD_FILE: Final = Path(".env")
 _SETTING = re.compile(rb"^[ \t]*(?:export[ \t]+)?REMINISCENCE_\w+[ \t]*=", re.MULTILINE | re.IGNORECASE)
@@ -69,6 +71,27 @@ def read_settings(**settings: Any) -> Config:
                 f" --env-file {_UNREAD_FILE} would use them"
             )
     return Config(**settings)
+
+
+def read_variables(prefix: str) -> dict[str, str]:
+    """What the file that `--env-file` names says of settings with another prefix; the environment wins over it.
+
+    Returns:
+        Values by the settings' names in lower case; empty without a file.
+
+    Raises:
+        ConfigurationError: The file cannot be read.
+    """
+    call = _call.get()
+    if call is None or call.env_file is None:
+        return {}
+    found = read_env_file(call.env_file, prefix).variables
+    set_already = {name.upper() for name in os.environ}
+    return {
+        name.upper().removeprefix(prefix).lower(): value
+        for name, value in found.items()
+        if name.upper() not in set_already
+    }
 
 
 def _has_settings(path: Path) -> bool:

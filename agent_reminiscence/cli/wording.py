@@ -19,6 +19,8 @@ from agent_reminiscence.exceptions import (
 _OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "memory_id": "--memory",
+        "scopes": "--scope",
+        "expires_at": "--expires",
         "conversation_ids": "--conversation",
         "speakers": "--speaker",
         "sources": "--source",
@@ -35,6 +37,8 @@ _CALLS: Final[Mapping[str, str]] = MappingProxyType(
         "(memory.admin.archive)": "with `archive`",
         "alike must": "the name must",
         "as returned by create_active_memory()": "as `memories` prints it",
+        "as memory.admin.keys.list() returns": "as `keys list` prints it",
+        "memory.admin.keys.list() lists": "`keys list` lists",
         "allow overwriting it": "replace it with --overwrite",
         "verify() says which, and you can still erase() the whole external_id": (
             "`verify` says which, and `erase --all` still works"

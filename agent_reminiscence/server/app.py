@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from starlette.middleware import Middleware
@@ -11,13 +13,49 @@ from starlette.responses import Response
 
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.server.access.authenticators import Authenticator
+from agent_reminiscence.server.access.limiter import RateLimiter
 from agent_reminiscence.server.access.middleware import AccessMiddleware
 from agent_reminiscence.server.config import ServerConfig
+from agent_reminiscence.server.guards.admission import Admission, Load
+from agent_reminiscence.server.guards.bodies import Bodies
+from agent_reminiscence.server.guards.failures import Failures
+from agent_reminiscence.server.guards.gate import Gate
+from agent_reminiscence.server.guards.headers import SecurityHeaders
+from agent_reminiscence.server.guards.hosts import Hosts
+from agent_reminiscence.server.guards.origins import Origins
+from agent_reminiscence.server.health import HealthCheck, add_health
+from agent_reminiscence.server.inspector import add_inspector
+from agent_reminiscence.server.mcp.http import add_mcp
+from agent_reminiscence.server.metrics import PATH as METRICS_PATH
+from agent_reminiscence.server.metrics import Measured, Metrics, add_metrics
 from agent_reminiscence.server.problems import ProblemError, as_response
+from agent_reminiscence.server.rest import add_rest
+
+# FastAPI would give a configured OpenTelemetry every query, and with it questions and the token of a sign-in, and every
+# exception with its message. The memory has spans of its own, which quote nothing.
+_NO_TELEMETRY: Final[Any] = {
+    "tracing": False,
+    "metrics": False,
+    "logs": False,
+    "operation_spans": False,
+    "auto_configure": False,
+}
 
 
 def create_app(memory: AgentMem, authenticator: Authenticator, *, config: ServerConfig | None = None) -> FastAPI:
     """An ASGI application over a memory: REST under `/v1`, MCP at `/mcp`, the inspector at `/`.
+
+    Its `state` has, for the parts that are added to it:
+
+    - `memory`: the open memory.
+    - `server_config`: the settings.
+    - `stopping`: an `asyncio.Event`, set when the server begins to stop. An answer without an end, such as a stream of
+      events, waits for it as well as for its own news, and then ends. One that does not is ended a second later.
+    - `metrics`: whoever answers a question counts it with `metrics.recalled(via)`.
+
+    `serve` sets `stopping` on the first SIGTERM. Under another ASGI server it is set when the application shuts down,
+    and most servers begin with that only when all answers are finished: there, streams last until the server's own
+    timeout (uvicorn: `--timeout-graceful-shutdown`).
 
     Args:
         memory: The application opens it when it starts, and closes it when it ends.
@@ -25,29 +63,75 @@ def create_app(memory: AgentMem, authenticator: Authenticator, *, config: Server
         config: None reads the environment.
     """
     config = config or ServerConfig()
+    stopping = asyncio.Event()
+    load = Load(
+        Gate(config.max_calls, queue=config.max_waiting_calls, wait_seconds=config.max_wait_seconds),
+        max_streams=config.max_streams,
+        stopping=stopping,
+    )
+    metrics = Metrics(load)
+    check = HealthCheck(memory, timeout_seconds=config.ready_timeout_seconds)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         async with memory:
             app.state.memory = memory
-            yield
+            ending = asyncio.create_task(load.end_streams(), name="agent_reminiscence streams")
+            try:
+                yield
+            finally:
+                stopping.set()
+                ending.cancel()
+                with suppress(asyncio.CancelledError):
+                    await ending
 
     app = FastAPI(
         title="agent_reminiscence",
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        openapi_url="/v1/openapi.json",
-        middleware=[Middleware(AccessMiddleware, authenticator=authenticator)],
+        openapi_url=None,
+        telemetry=_NO_TELEMETRY,
+        # From the outside to the inside: a request meets them in this order, and its answer in the opposite one.
+        middleware=[
+            # Sees what every client sees, also of those that the others refuse.
+            Middleware(Measured, metrics=metrics),
+            # On every answer, also on refusals and failures.
+            Middleware(SecurityHeaders),
+            # Whatever fails behind it, also in another guard.
+            Middleware(Failures),
+            # Before anything is done for a page that has no business here.
+            Middleware(Hosts, names=config.allowed_hosts),
+            Middleware(Origins),
+            # Before it takes a place: a body that is declared too long costs nothing.
+            Middleware(
+                Bodies,
+                max_bytes=config.max_body_bytes,
+                max_upload_bytes=config.max_import_bytes,
+                pause_seconds=config.body_pause_seconds,
+            ),
+            # Before credentials are checked, which may ask the store: too many requests are refused without it.
+            Middleware(Admission, load=load, retry_after_seconds=config.max_wait_seconds),
+            Middleware(
+                AccessMiddleware,
+                authenticator=authenticator,
+                limiter=RateLimiter(config.requests_per_minute),
+                open_paths=(METRICS_PATH,) if config.metrics_public else (),
+            ),
+        ],
     )
+    app.state.server_config = config
+    app.state.stopping = stopping
+    app.state.metrics = metrics
 
     @app.exception_handler(ProblemError)
     async def tell(request: Request, problem: ProblemError) -> Response:
         del request
         return as_response(problem)
 
-    @app.get("/healthz", include_in_schema=False)
-    async def healthz() -> dict[str, str]:
-        return {"status": "ok"}
-
+    add_health(app, check, stopping)
+    add_metrics(app, metrics, check, is_public=config.metrics_public)
+    add_rest(app)
+    add_inspector(app, authenticator)
+    add_mcp(app, memory, config, count_recall=lambda: metrics.recalled("mcp"))
     return app

@@ -39,8 +39,9 @@ _EXPECTED = {
 
 # Served, and not run.
 _SERVICES = {"fastapi_service.py"}
-# Run where their framework is installed: tests/integration/<framework>.
-_OF_FRAMEWORKS = {"hand_over.py", "research_graph.py"}
+# Run where their framework is installed: tests/integration/<framework>, or server_clients for those that reach a memory
+# by MCP. Of Claude's, only what it starts is run: it needs a key.
+_OF_FRAMEWORKS = {"claude_memory.py", "hand_over.py", "llamaindex_agent.py", "research_graph.py"}
 
 # Pydantic AI's model for tests fills in what the schemas allow: an answer, a plan for one passage, and numbers of
 # messages there are not.

@@ -50,6 +50,8 @@ _WRITES_NO_TEXT = {
     *("initialize", "close", "ledger", "admin", "get_active_memories"),
     *("active_memories", "consolidate", "export", "history", "jobs", "rebuild", "retry_jobs", "review", "run_due"),
     *("run_worker", "usage", "verify", "verify_erased", "wait_until_idle", "graph"),
+    # What keys are called is checked in test_access_keys.py.
+    *("can_answer", "config", "health", "keys", "tenants"),
     *("beliefs", "current", "evidence", "holders", "conflicts"),
     *("reembed", "cancel_reembed", "drop_old_vectors", "generations"),
     # What `event_index` hands out makes vectors of events as they were stored.
@@ -173,6 +175,22 @@ async def _of_graph(memory: AgentMem, method: str, text: str) -> None:
             await graph.end_relationship(_TENANT, near.relationships[0].id, actor=text)
 
 
+async def _state(memory: AgentMem, text: str, **others: Any) -> None:
+    graph, note = memory.admin.graph, await memory.create_active_memory(_TENANT, "Staff", "ann and ben are cousins")
+    about: dict[str, Any] = {"description": f"It is {text}.", "metadata": {text: [{text: text}]}, "memory_id": note.id}
+    await graph.state_entity(_TENANT, "ann", **about | others)
+    await graph.state_relationship(_TENANT, "ann", "cousin_of", "ben", **about | others)
+
+
+async def _state_about(memory: AgentMem, *ends: str, **others: Any) -> None:
+    """A statement with some names and types."""
+    note = await memory.create_active_memory(_TENANT, "Staff", "ann and ben are cousins")
+    if len(ends) == 1:
+        await memory.admin.graph.state_entity(_TENANT, *ends, memory_id=note.id, **others)
+    else:
+        await memory.admin.graph.state_relationship(_TENANT, *ends, memory_id=note.id, **others)
+
+
 # By the public method that writes: where a text goes, and where an identifier, which is refused.
 _WRITES: dict[str, list[_Write]] = {
     "create_active_memory": [_create],
@@ -183,6 +201,8 @@ _WRITES: dict[str, list[_Write]] = {
     "import_memories": [lambda memory, text: memory.admin.import_memories(_TENANT, [_imported(text), _imported(text)])],
     "profiles": [lambda memory, text: memory.admin.profiles.define(_TENANT, "ann", f"Is it {text}?")],
     "report_outcome": [_report],
+    "state_entity": [_state],
+    "state_relationship": [_state],
 }
 _IDENTIFIED: dict[str, list[_Write]] = {
     "create_active_memory": [
@@ -233,6 +253,24 @@ _IDENTIFIED: dict[str, list[_Write]] = {
     "reflections": [
         lambda memory, text: memory.admin.reflections.run(_TENANT, text, force=True),
         lambda memory, text: memory.admin.reflections.run(text, "ann", force=True),
+    ],
+    "state_entity": [
+        _state_about,
+        lambda memory, text: _state_about(memory, "ann", entity_type=text),
+        lambda memory, text: _state_about(memory, "ann", actor=text),
+        lambda memory, text: _state_about(memory, "ann", idempotency_key=text),
+        lambda memory, text: memory.admin.graph.state_entity(_TENANT, "ann", key=text),
+        lambda memory, text: memory.admin.graph.state_entity(text, "ann", key="staff"),
+    ],
+    "state_relationship": [
+        lambda memory, text: _state_about(memory, text, "knows", "ben"),
+        lambda memory, text: _state_about(memory, "ann", "knows", text),
+        lambda memory, text: _state_about(memory, "ann", text, "ben"),
+        lambda memory, text: _state_about(memory, "ann", "knows", "ben", from_type=text),
+        lambda memory, text: _state_about(memory, "ann", "knows", "ben", to_type=text),
+        lambda memory, text: _state_about(memory, "ann", "knows", "ben", actor=text),
+        lambda memory, text: _state_about(memory, "ann", "knows", "ben", idempotency_key=text),
+        lambda memory, text: memory.admin.graph.state_relationship(_TENANT, "ann", "knows", "ben", key=text),
     ],
     "merge": [lambda memory, text: _of_graph(memory, "merge", text)],
     "unmerge": [lambda memory, text: _of_graph(memory, "unmerge", text)],

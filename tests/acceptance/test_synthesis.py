@@ -73,6 +73,16 @@ async def test_an_answer_cites_what_the_model_was_shown(config: MakeConfig) -> N
         assert plain.synthesis is None
 
 
+async def test_a_memory_says_whether_a_model_answers(config: MakeConfig) -> None:
+    """A program can offer answers only where there are any."""
+    async with _memory(config, ScriptedModel(_KNOWN)) as memory:
+        assert memory.admin.can_answer
+    async with AgentMem(config(memory_retrieve_agent_model="test")) as memory:
+        assert memory.admin.can_answer
+    async with AgentMem(config(memorizer_agent_model="test")) as memory:
+        assert not memory.admin.can_answer
+
+
 async def test_the_model_searches_further_and_cites_what_it_finds(config: MakeConfig) -> None:
     """Several tools at once; what each shows gets numbers of its own, and what is shown twice keeps its number."""
     steps = (

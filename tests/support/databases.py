@@ -29,7 +29,7 @@ SELECT jsonb_build_array(
 )::text AS shape
 """
 
-# Every table of memory, whatever tables there are: one that was forgotten here would make tests depend on their order.
+# Every table but those that describe the schema: one that was forgotten here would make tests depend on their order.
 # A function of this connection's own, which plans its statements once.
 _MAKE_FORGET = """
 DO $make$
@@ -39,7 +39,8 @@ BEGIN
         'BEGIN ' || (
             SELECT string_agg(format('DELETE FROM %s;', oid::regclass), ' ')
             FROM pg_class
-            WHERE (relnamespace = 'reminiscence'::regnamespace AND relkind = 'p' AND NOT relispartition)
+            WHERE (relnamespace = 'reminiscence'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
+                    AND relname NOT IN ('schema_migration', 'schema_parameter', 'embedding_generation'))
                 OR (relnamespace = 'reminiscence_jobs'::regnamespace AND relkind = 'r'
                     AND relname IN ('procrastinate_jobs', 'procrastinate_periodic_defers', 'procrastinate_workers'))
         ) || ' DELETE FROM reminiscence_jobs.procrastinate_events; END'

@@ -8,8 +8,9 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from agent_reminiscence import AgentMem, Config
 from tests.support.command_line import CHECKOUT, clean_environment, complaints
@@ -30,6 +31,16 @@ def new_data_dir() -> Iterator[Path]:
         runner.run(memory.initialize())
         yield Path(folder) / "data"
         runner.run(memory.close())
+
+
+def load_example(name: str) -> Any:
+    """A script as a module, for tests that call its functions."""
+    spec = spec_from_file_location(name.removesuffix(".py"), EXAMPLES / name)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def run_example(script: Path, data_dir: Path, settings: Mapping[str, str] | None = None) -> str:

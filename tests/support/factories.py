@@ -300,7 +300,11 @@ async def _fill_graph(memory: AgentMem, external_id: str, memory_id: UUID) -> tu
 
 
 async def _tell(memory: AgentMem, external_id: str, *, rests_on: UUID) -> tuple[UUID, UUID]:
-    """A memory as a model has read it, with a fact that holds; returns its id and that of one of its entities."""
+    """A memory as a model has read it, with a fact that holds, and what was stated on it.
+
+    Returns:
+        Its id, and that of one of its entities.
+    """
     told = await memory.create_active_memory(external_id, "Mill", _MILL, occurred_at=LONG_AGO)
     [created] = [
         event
@@ -338,6 +342,11 @@ async def _tell(memory: AgentMem, external_id: str, *, rests_on: UUID) -> tuple[
     )
     await record_event(memory, external_id, EventKind.CONSOLIDATED, plan)
     await memory.admin.consolidate(external_id, told.id)
+    graph = memory.admin.graph
+    await graph.state_entity(
+        external_id, "the old miller", "person", memory_id=told.id, description="Piet's father", metadata={"mill": True}
+    )
+    await graph.state_relationship(external_id, owner, "son_of", "the old miller", memory_id=told.id)
     return told.id, owner
 
 
@@ -442,7 +451,8 @@ async def stored_rows(
     tables = await db.fetch_all(
         "SELECT c.relname::text AS name FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid"
         " WHERE c.relnamespace = $(schema)p::text::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition"
-        " AND a.attname = 'external_id' ORDER BY 1",
+        # Keys of the server are no memory, and no role of the application reads them.
+        " AND a.attname = 'external_id' AND c.relname <> 'access_key' ORDER BY 1",
         {"schema": SCHEMA_NAME},
     )
     row = (

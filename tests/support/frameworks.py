@@ -54,6 +54,9 @@ FRAMEWORKS: Final = (
     Framework("mem0", "mem0", "mem0", _ROOT / "integration" / "mem0"),
     Framework("langgraph", "LangGraph", "langgraph", _ROOT / "integration" / "langgraph"),
     Framework("openai_agents", "the OpenAI Agents SDK", "agents", _ROOT / "integration" / "openai_agents"),
+    Framework(
+        "server", "a browser, npm's tools or schemathesis", "playwright", _ROOT / "integration" / "server_clients"
+    ),
 )
 
 

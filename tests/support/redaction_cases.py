@@ -134,6 +134,7 @@ def _secrets() -> list[Secret]:
         _whole("putty-private-key", _some(64) + "\n" + _some(64), "Private-" + "Lines: 2\n{}\nPrivate-MAC: 00"),
         _whole("jwt", _jwt({"alg": "HS256", "typ": "JWT"}), "token={}"),
         _whole("jwt", _jwt({"typ": "JWT", "alg": "RS256", "kid": "a1"}), "Cookie: session={}; Path=/"),
+        _whole("agent-reminiscence-key", "ark" + "ey_" + _some(32, _HEX) + "_" + _some(64, _HEX), "Bearer {}"),
         _whole("aws-access-key", "AK" + "IA" + _some(16, string.ascii_uppercase + "234567")),
         _whole("aws-access-key", "AS" + "IA" + _some(16, string.ascii_uppercase + "234567"), "id: {}\n"),
         _whole("aws-secret-key", aws_secret, "aws_secret_access_key = {}\n"),

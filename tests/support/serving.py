@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 _PATIENCE_SECONDS = 60
+# Made once: each client would otherwise read the certificates of this machine, which takes most of a quick test's time.
+_TLS = ssl.create_default_context()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,9 @@ class Served:
     def with_token(self, token: str | None, headers: Mapping[str, str] | None = None) -> httpx.AsyncClient:
         """A client with another credential, or none; the caller closes it."""
         named = {} if token is None else {"Authorization": f"Bearer {token}"}
-        return httpx.AsyncClient(base_url=self.url, headers=named | dict(headers or {}), timeout=_PATIENCE_SECONDS)
+        return httpx.AsyncClient(
+            base_url=self.url, headers=named | dict(headers or {}), timeout=_PATIENCE_SECONDS, verify=_TLS
+        )
 
 
 @asynccontextmanager
@@ -43,9 +48,9 @@ async def serve(app: ASGIApp, token: str | None = None) -> AsyncGenerator[Served
                     raise RuntimeError("the server ended before it had started")
                 await asyncio.sleep(0.01)
         port = server.servers[0].sockets[0].getsockname()[1]
-        served = Served(f"http://127.0.0.1:{port}", httpx.AsyncClient())
-        async with served.with_token(token) as client:
-            yield Served(served.url, client)
+        url = f"http://127.0.0.1:{port}"
+        async with Served(url, httpx.AsyncClient(verify=_TLS)).with_token(token) as client:
+            yield Served(url, client)
     finally:
         server.should_exit = True
         await running

@@ -68,6 +68,17 @@ async def wait_until_blocked(db: SqlExecutor, calls: int = 1) -> None:
             await asyncio.sleep(0.01)
 
 
+async def wait_until_unblocked(superuser: ConnectionSettings) -> None:
+    """Wait until no session of this server waits for a lock any more."""
+    db = await open_connection(superuser)
+    try:
+        async with asyncio.timeout(60):
+            while await db.fetch_all("SELECT pid FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.01)
+    finally:
+        db.close()
+
+
 @asynccontextmanager
 async def streams_held(superuser: ConnectionSettings) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
     """Lock all streams until the block ends, so that every call that writes waits.

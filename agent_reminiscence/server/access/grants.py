@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
+from urllib.parse import unquote
 
+from agent_reminiscence.config.constants import MAX_ID_CHARACTERS
+from agent_reminiscence.domain.access import AccessScope as Scope
 from agent_reminiscence.server.problems import ProblemError
 
-
-class Scope(StrEnum):
-    """What a credential may do. None includes another."""
-
-    READ = "memory:read"
-    WRITE = "memory:write"
-    ERASE = "memory:erase"
-    ADMIN = "memory:admin"
-    DELEGATE = "memory:delegate"
-    """Name the tenant of each request, instead of acting for one."""
+__all__ = ["Caller", "Grant", "Scope", "acting_for", "is_external_id", "named_tenant"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +22,7 @@ class Grant:
         subject: Which credential it is: an id that may be logged, never the secret.
         external_id: The one tenant it acts for; None with `Scope.DELEGATE`, and only then.
         expires_at: When it ends; None never.
-        requests_per_minute: Its own limit; None is the server's.
+        requests_per_minute: Its own limit; None is the server's default.
     """
 
     subject: str
@@ -76,6 +70,34 @@ class Caller:
                 "this credential acts for many tenants; name one in the header X-External-Id",
             )
         return self.external_id
+
+
+def is_external_id(text: str) -> bool:
+    """Whether a text can be a tenant's id, as the memory has it."""
+    return (
+        0 < len(text) <= MAX_ID_CHARACTERS
+        and text == text.strip()
+        and not any(unicodedata.category(character) == "Cc" for character in text)
+    )
+
+
+def named_tenant(value: str) -> str:
+    """The tenant that a header or a cookie names, as percent-encoded UTF-8.
+
+    Raises:
+        ProblemError: 400 if it names none.
+    """
+    try:
+        tenant = unquote(value, errors="strict") if value.isascii() else ""
+    except UnicodeDecodeError:
+        tenant = ""
+    if not is_external_id(tenant):
+        raise ProblemError(
+            400,
+            "tenant-invalid",
+            f"X-External-Id must name a tenant by 1 to {MAX_ID_CHARACTERS} characters, as percent-encoded UTF-8",
+        )
+    return tenant
 
 
 def acting_for(grant: Grant, asked: str | None) -> Caller:

@@ -42,7 +42,7 @@ def test_ports_are_published_on_this_machine_only() -> None:
     """Docker opens the firewall for a published port; without an address, to everybody."""
     ports = _PORT.findall(_COMPOSE)
 
-    assert len(ports) == 3
+    assert len(ports) == 4
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
@@ -66,5 +66,5 @@ def test_the_page_speaks_of_every_service() -> None:
     services = re.findall(r"^  (\w+):$", _COMPOSE.partition("\nservices:")[2].partition("\nconfigs:")[0], re.MULTILINE)
     section = _PAGE.partition("## With Docker Compose")[2].partition("\n## ")[0]
 
-    assert len(services) == 3
+    assert len(services) == 5
     assert all(f"`{service}`" in section or f"--wait {service}`" in section for service in services)

@@ -1,0 +1,80 @@
+"""The `mcp` command."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+
+from agent_reminiscence import AgentMem
+from agent_reminiscence.cli.parameters import EXIT_OK, HERE, Database, Tenant
+from agent_reminiscence.config.extras import require
+from agent_reminiscence.exceptions import InvalidInputError
+
+# Event loops on Windows have no signal handlers; Ctrl-C interrupts them there.
+_ENDING_SIGNALS: Final = () if sys.platform == "win32" else (signal.SIGINT, signal.SIGTERM)
+_SCOPES: Final = ("read", "write", "erase")
+
+
+def mcp(
+    *,
+    external_id: Tenant,
+    scope: Annotated[
+        str, Parameter(help="What the client may do: of read, write and erase, separated by commas.")
+    ] = "read,write",
+    tools: Annotated[
+        str,
+        Parameter(help="Which tools it gets: native, or knowledge-graph, a drop-in for the reference memory server."),
+    ] = "native",
+    database: Database = HERE,
+) -> int:
+    """Serve one external_id's memory by MCP on standard input and output, for the program that starts this.
+
+    Ends with its input, or by SIGTERM, after up to ten seconds for what has been asked. Logs go to standard error.
+    """
+    require("server", "agent-reminiscence mcp")
+    from agent_reminiscence.server.access.grants import Caller, Grant, Scope
+    from agent_reminiscence.server.mcp.building import build_server
+    from agent_reminiscence.server.mcp.stdio import serve_stdio, standard_streams
+    from agent_reminiscence.server.mcp.tools import Backing
+
+    scopes = frozenset(Scope(f"memory:{name}") for name in _named(scope))
+    caller = Caller(Grant(subject="mcp", scopes=scopes, external_id=external_id), external_id)
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    memory = AgentMem(database.config())
+    server = build_server(tools, Backing(memory=memory, caller_of=lambda _: caller))
+
+    async def serve() -> None:
+        with standard_streams() as (source, target):
+            async with memory:
+                # Refuses an external_id that is none, before anybody asks.
+                await memory.ledger.head(external_id)
+                ending = asyncio.Event()
+                loop = asyncio.get_running_loop()
+                for number in _ENDING_SIGNALS:
+                    loop.add_signal_handler(number, ending.set)
+                try:
+                    await serve_stdio(server, source, target, ending)
+                finally:
+                    for number in _ENDING_SIGNALS:
+                        loop.remove_signal_handler(number)
+
+    asyncio.run(serve())
+    return EXIT_OK
+
+
+def _named(scope: str) -> list[str]:
+    """The names in a list of scopes, with or without `memory:`.
+
+    Raises:
+        InvalidInputError: One is unknown.
+    """
+    names = [name.strip().removeprefix("memory:") for name in scope.split(",")]
+    for name in names:
+        if name not in _SCOPES:
+            raise InvalidInputError(f"--scope {name!r} is unknown; choose from {', '.join(_SCOPES)}")
+    return names

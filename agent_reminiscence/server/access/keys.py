@@ -1,0 +1,87 @@
+"""Keys of this database as credentials."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+from agent_reminiscence.core import AgentMem
+from agent_reminiscence.domain.access import is_key
+from agent_reminiscence.exceptions import ReminiscenceError
+from agent_reminiscence.server.access.grants import Grant
+from agent_reminiscence.server.problems import ProblemError
+
+TRUSTED_SECONDS: Final = 2.0
+"""How long a check holds: a key that was revoked is refused no later than this."""
+_MOST_GRANTS: Final = 10_000
+
+
+class KeyAuthenticator:
+    """Knows the keys that `memory.admin.keys` has created.
+
+    A check takes about as long as reading one memory, so a valid key is checked once in `TRUSTED_SECONDS`, for all of
+    its requests. What is refused is not remembered.
+
+    Args:
+        clock: Seconds that never go back.
+    """
+
+    def __init__(self, memory: AgentMem, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._memory = memory
+        self._clock = clock
+        # By the hash of the key: until when it is trusted, and what it allows; those checked last at the end.
+        self._trusted: OrderedDict[bytes, tuple[float, Grant]] = OrderedDict()
+        self._checks: dict[bytes, asyncio.Task[Grant | None]] = {}
+
+    async def authenticate(self, secret: str) -> Grant | None:
+        """What a key allows.
+
+        Raises:
+            ProblemError: 503 if the store is unavailable.
+        """
+        if not is_key(secret):
+            return None
+        hashed = hashlib.sha256(secret.encode()).digest()
+        until, grant = self._trusted.get(hashed, (0.0, None))
+        if grant is not None and self._clock() < until:
+            return grant
+        # One check for all requests that wait for it, whichever of them is cancelled.
+        check = self._checks.get(hashed)
+        if check is None:
+            check = self._checks[hashed] = asyncio.create_task(self._check(secret, hashed))
+            check.add_done_callback(lambda done: done.cancelled() or done.exception())
+        try:
+            return await asyncio.shield(check)
+        except ReminiscenceError as error:
+            raise ProblemError(
+                503,
+                "unavailable",
+                "the memory is unavailable, so the key cannot be checked; try again",
+                headers={"Retry-After": "1"},
+            ) from error
+
+    async def _check(self, secret: str, hashed: bytes) -> Grant | None:
+        try:
+            # From the beginning of the check, because it says what held then.
+            until = self._clock() + TRUSTED_SECONDS
+            found = await self._memory.admin.keys.check(secret)
+            self._trusted.pop(hashed, None)
+            if found is None:
+                return None
+            grant = Grant(
+                subject=f"key:{found.key_id}",
+                scopes=frozenset(found.scopes),
+                external_id=found.external_id,
+                expires_at=found.expires_at,
+                requests_per_minute=found.requests_per_minute,
+            )
+            self._trusted[hashed] = until, grant
+            if len(self._trusted) > _MOST_GRANTS:
+                self._trusted.popitem(last=False)
+            return grant
+        finally:
+            del self._checks[hashed]

@@ -1,0 +1,190 @@
+"""Bounds how much the server does at a time: calls that are answered soon, and answers that take long."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from http import HTTPStatus
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from agent_reminiscence.server.guards.gate import Gate
+from agent_reminiscence.server.guards.refusal import refuse
+from agent_reminiscence.server.paths import PROBES, STATIC, UPLOADS, is_under, path_of
+from agent_reminiscence.server.problems import ProblemError
+
+# They are asked for when everything else is at its limit, and cost little.
+_NEVER_QUEUED: Final = (*PROBES, "/metrics", *STATIC)
+_LONG_BYTES: Final = 1_000_000
+_WITHOUT_BODY: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
+# How long a stream may take to end by itself when the server stops.
+_FAREWELL_SECONDS: Final = 1.0
+
+
+class Load:
+    """What the server is doing at the moment.
+
+    Args:
+        calls: Places for calls.
+        max_streams: How many streams may be open.
+        stopping: Set when the server begins to stop. Event streams should then end by themselves, with whatever they
+            have to say last; those that do not are ended soon after. All other answers are finished.
+    """
+
+    def __init__(self, calls: Gate, *, max_streams: int, stopping: asyncio.Event) -> None:
+        self.calls = calls
+        self.max_streams = max_streams
+        self.stopping = stopping
+        self.streams: set[_Answer] = set()
+
+    async def end_streams(self) -> None:
+        """When the server stops, end the streams that are still open soon after; runs until it is cancelled."""
+        await self.stopping.wait()
+        while True:
+            await asyncio.sleep(_FAREWELL_SECONDS)
+            for stream in tuple(self.streams):
+                if stream.has_no_end:
+                    stream.end()
+
+
+class Admission:
+    """Gives each request a place, or refuses it with 503 when there has been none for too long.
+
+    A request takes the place of a call. Once its answer turns out to be a stream, which is one of unknown length or a
+    long one, it gives that place up and takes one of a stream, for which nobody waits. An upload is a stream from the
+    beginning. So a thousand open streams keep no call waiting, and neither is without a bound.
+    """
+
+    def __init__(self, app: ASGIApp, load: Load, *, retry_after_seconds: float) -> None:
+        self._app = app
+        self._load = load
+        self._retry_after = {"Retry-After": str(max(1, math.ceil(retry_after_seconds)))}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on when it has a place."""
+        if scope["type"] != "http" or is_under(path_of(scope), _NEVER_QUEUED):
+            await self._app(scope, receive, send)
+            return
+        answer = _Answer(self._load, send, is_head=scope["method"] == "HEAD")
+        if is_under(path_of(scope), UPLOADS):
+            if not answer.become_stream():
+                await refuse(self._too_many_streams(), scope, receive, send)
+                return
+        elif not await answer.take_place():
+            problem = ProblemError(
+                503, "overloaded", "the server has too much to do; repeat the call later", headers=self._retry_after
+            )
+            await refuse(problem, scope, receive, send)
+            return
+        try:
+            await self._app(scope, receive, answer.send)
+        except asyncio.CancelledError:
+            if not answer.was_ended:
+                raise
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()
+        except NoStreamError:
+            pass
+        except Exception:
+            if not answer.is_refused:
+                raise
+        finally:
+            answer.leave()
+        if answer.is_refused:
+            await refuse(self._too_many_streams(), scope, receive, send)
+        elif answer.was_ended:
+            await answer.finish()
+
+    def _too_many_streams(self) -> ProblemError:
+        if self._load.stopping.is_set():
+            return ProblemError(503, "stopping", "the server is stopping; repeat the call", headers=self._retry_after)
+        return ProblemError(
+            503,
+            "too-many-streams",
+            "the server has as many streams open as it may; repeat the call later",
+            headers=self._retry_after,
+        )
+
+
+class NoStreamError(OSError):
+    """There is no place for this stream. An OSError, because that is what a client that has gone is to a response."""
+
+
+class _Answer:
+    """One request's place, and its answer."""
+
+    def __init__(self, load: Load, send: Send, *, is_head: bool) -> None:
+        self.is_refused = False
+        self.was_ended = False
+        self.has_no_end = False
+        self._load = load
+        self._send = send
+        self._is_head = is_head
+        self._has_place = False
+        self._has_begun = False
+        self._is_finished = False
+        self._task = asyncio.current_task()
+
+    async def take_place(self) -> bool:
+        """Take the place of a call; False if there is none."""
+        self._has_place = await self._load.calls.enter()
+        return self._has_place
+
+    def become_stream(self) -> bool:
+        """Take the place of a stream instead; False if there is none."""
+        if len(self._load.streams) >= self._load.max_streams:
+            return False
+        self.leave()
+        self._load.streams.add(self)
+        return True
+
+    def leave(self) -> None:
+        """Give up whatever place it has."""
+        if self._has_place:
+            self._has_place = False
+            self._load.calls.leave()
+        self._load.streams.discard(self)
+
+    def end(self) -> None:
+        """End a stream that has not ended by itself: what was sent is all that comes, and complete."""
+        if self._task is not None and not self.was_ended:
+            self.was_ended = True
+            self._task.cancel()
+
+    async def send(self, message: Message) -> None:
+        """Pass a part of the answer on.
+
+        Raises:
+            NoStreamError: It turns out to be a stream, and there is no place for one.
+        """
+        if self.is_refused:
+            raise NoStreamError("there is no place for a stream")
+        if message["type"] == "http.response.start":
+            self._look_at(message)
+            if self.is_refused:
+                raise NoStreamError("there is no place for a stream")
+            self._has_begun = True
+        elif message["type"] == "http.response.body":
+            self._is_finished = not message.get("more_body", False)
+        await self._send(message)
+
+    async def finish(self) -> None:
+        """Send the end of an answer that was ended."""
+        if self._has_begun and not self._is_finished:
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def _look_at(self, start: Message) -> None:
+        """Find out what kind of answer it is, and whether there is a place for that."""
+        if self._is_head or start["status"] in _WITHOUT_BODY:
+            return
+        headers = Headers(raw=start["headers"])
+        self.has_no_end = headers.get("content-type", "").startswith("text/event-stream")
+        length = headers.get("content-length")
+        is_long = length is None or int(length) > _LONG_BYTES
+        if self.has_no_end and self._load.stopping.is_set():
+            self.is_refused = True
+        elif is_long and self not in self._load.streams:
+            self.is_refused = not self.become_stream()

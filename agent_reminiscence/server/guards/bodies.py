@@ -1,0 +1,98 @@
+"""Bounds how long a body is, and how long it may take to arrive."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from agent_reminiscence.server.guards.refusal import refuse
+from agent_reminiscence.server.paths import UPLOADS, is_under, path_of
+from agent_reminiscence.server.problems import ProblemError
+
+
+class Bodies:
+    """Refuses a body that is too long, as soon as that is known: by its Content-Length, or while it arrives.
+
+    Args:
+        max_bytes: Of a body.
+        max_upload_bytes: Of a file, where one is taken.
+        pause_seconds: How long a client may send nothing while there is more to come.
+    """
+
+    def __init__(self, app: ASGIApp, *, max_bytes: int, max_upload_bytes: int, pause_seconds: float) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+        self._max_upload_bytes = max_upload_bytes
+        self._pause_seconds = pause_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on a request whose body fits."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        is_upload = is_under(path_of(scope), UPLOADS)
+        body = _Body(receive, send, self._max_upload_bytes if is_upload else self._max_bytes, self._pause_seconds)
+        declared = Headers(scope=scope).get("content-length", "")
+        if declared.isdecimal() and int(declared) > body.max_bytes:
+            await refuse(body.too_large(), scope, receive, send)
+            return
+        try:
+            await self._app(scope, body.receive, body.send)
+        except Exception:
+            # What came of it that the client seemed to have gone.
+            if body.problem is None or body.has_begun:
+                raise
+        if body.problem is not None and not body.has_begun:
+            await refuse(body.problem, scope, receive, send)
+
+
+class _Body:
+    """One request's body, on its way to the application.
+
+    The application is told that the client has gone, which every application understands; what it then answers is
+    dropped for what is to be said.
+    """
+
+    def __init__(self, receive: Receive, send: Send, max_bytes: int, pause_seconds: float) -> None:
+        self.max_bytes = max_bytes
+        self.problem: ProblemError | None = None
+        self.has_begun = False
+        self._receive = receive
+        self._send = send
+        self._pause_seconds = pause_seconds
+        self._bytes = 0
+        self._is_complete = False
+
+    async def receive(self) -> Message:
+        """The next part of the body."""
+        if self.problem is not None:
+            return {"type": "http.disconnect"}
+        if self._is_complete:
+            # Nothing but the end of the connection can come.
+            return await self._receive()
+        try:
+            async with asyncio.timeout(self._pause_seconds):
+                message = await self._receive()
+        except TimeoutError:
+            self.problem = ProblemError(
+                408, "body-too-slow", f"no more of the body has arrived for {self._pause_seconds:g} s; send it again"
+            )
+            return {"type": "http.disconnect"}
+        self._bytes += len(message.get("body", b""))
+        self._is_complete = not message.get("more_body", False)
+        if self._bytes > self.max_bytes:
+            self.problem = self.too_large()
+            return {"type": "http.disconnect"}
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Pass an answer on, unless another one is to be given."""
+        if self.problem is None or self.has_begun:
+            self.has_begun = True
+            await self._send(message)
+
+    def too_large(self) -> ProblemError:
+        """What is said of a body that is too long."""
+        return ProblemError(413, "too-large", f"the body is longer than {self.max_bytes:,} bytes, which is the limit")

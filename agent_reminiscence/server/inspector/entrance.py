@@ -1,0 +1,108 @@
+"""Signing in and out, and for a delegate the choice of whose memory to look at."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.server.access.authenticators import Authenticator
+from agent_reminiscence.server.access.grants import Scope
+from agent_reminiscence.server.access.middleware import CREDENTIAL_COOKIE, TENANT_COOKIE
+from agent_reminiscence.server.inspector.fields import Fields, of_address, of_body
+from agent_reminiscence.server.inspector.rendering import render
+from agent_reminiscence.server.inspector.tenants import known_tenants
+from agent_reminiscence.server.inspector.visits import Visit, go
+
+# Longer than any key or token, and short enough for every browser to keep.
+_LONGEST_SECRET: Final = 4_000
+_SHOWN_TENANTS: Final = 200
+
+
+class SignIn:
+    """The form that takes a key or a token, and keeps it in a cookie that no script reads.
+
+    An address with `?token=`, as it is printed when a server starts, signs in without the form, and is left at once.
+    """
+
+    def __init__(self, authenticator: Authenticator) -> None:
+        self._authenticator = authenticator
+
+    async def show(self, request: Request) -> Response:
+        """The form; or with a token the way in."""
+        given = of_address(request)
+        token = given.text("token")
+        # A page elsewhere must not sign somebody in as somebody else.
+        is_followed_from_elsewhere = request.headers.get("sec-fetch-site") in {"cross-site", "same-site"}
+        if token is None or is_followed_from_elsewhere:
+            return render(request, "sign_in.html", None, given=given, wrong=None)
+        return await self._enter(request, given, token)
+
+    async def enter(self, request: Request) -> Response:
+        """What the form sends."""
+        try:
+            given = await of_body(request)
+        except InvalidInputError as error:
+            return render(request, "sign_in.html", None, status=400, wrong=str(error))
+        return await self._enter(request, given, given.text("token"))
+
+    async def _enter(self, request: Request, given: Fields, token: str | None) -> Response:
+        is_known = token is not None and len(token) <= _LONGEST_SECRET and token.isascii()
+        if not is_known or token is None or await self._authenticator.authenticate(token) is None:
+            wrong = "This is no valid key or token. A key may have expired, or have been revoked."
+            # Without the address, which may hold a wrong token.
+            shown = Fields([("next", _own(given.text("next")))])
+            return render(request, "sign_in.html", None, status=403, given=shown, wrong=wrong)
+        answer = RedirectResponse(_own(given.text("next")), 303)
+        _keep(request, answer, CREDENTIAL_COOKIE, token)
+        answer.delete_cookie(TENANT_COOKIE, path="/", httponly=True, samesite="strict")
+        return answer
+
+
+async def sign_out(visit: Visit) -> Response:
+    """Forget the credential."""
+    answer = RedirectResponse("/sign-in", 303)
+    for cookie in (CREDENTIAL_COOKIE, TENANT_COOKIE):
+        answer.delete_cookie(cookie, path="/", httponly=True, samesite="strict")
+    del visit
+    return answer
+
+
+async def show_tenants(visit: Visit) -> Response:
+    """Whose memories there are."""
+    if visit.caller.grant.external_id is not None:
+        return go("/")
+    visit.caller.require(Scope.READ)
+    wanted = visit.given.text("q")
+    found = await known_tenants(visit.memory, containing=wanted, limit=_SHOWN_TENANTS)
+    return visit.show("tenants.html", tenants=found, most=_SHOWN_TENANTS, back=_own(visit.given.text("next")))
+
+
+async def choose_tenant(visit: Visit) -> Response:
+    """Look at another memory from now on."""
+    if visit.caller.grant.external_id is not None:
+        return go("/")
+    visit.caller.require(Scope.READ)
+    tenant = visit.given.text("external_id")
+    if tenant is None:
+        raise InvalidInputError("name the external_id whose memory you want to see")
+    # Refuses an id that nobody can have.
+    await visit.memory.ledger.head(tenant)
+    answer = RedirectResponse(_own(visit.given.text("next")), 303)
+    _keep(visit.request, answer, TENANT_COOKIE, quote(tenant, safe=""))
+    return answer
+
+
+def _keep(request: Request, answer: Response, cookie: str, value: str) -> None:
+    """Keep a value until the browser is closed, for this server only."""
+    answer.set_cookie(cookie, value, path="/", httponly=True, samesite="strict", secure=request.url.scheme == "https")
+
+
+def _own(path: str | None) -> str:
+    """An address of ours: another server's would lead away from here."""
+    if path is None or not path.startswith("/") or path.startswith(("//", "/\\", "/sign-")):
+        return "/"
+    return path if path.isprintable() else "/"

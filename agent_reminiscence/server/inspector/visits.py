@@ -1,0 +1,167 @@
+"""One request for a page: who asks, of which memory, and what they see if it cannot be answered."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Final, cast
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from agent_reminiscence.core import AgentMem
+from agent_reminiscence.exceptions import (
+    AgentError,
+    ConfigurationError,
+    EmbeddingError,
+    EntityNotFoundError,
+    ExternalIdNotFoundError,
+    MemoryNotFoundError,
+    ProfileNotFoundError,
+    RelationshipNotFoundError,
+    ReminiscenceError,
+    UsageError,
+    VersionConflictError,
+)
+from agent_reminiscence.server.access.grants import Caller, Scope
+from agent_reminiscence.server.inspector.fields import Fields, of_address, of_body
+from agent_reminiscence.server.inspector.rendering import render
+from agent_reminiscence.server.problems import ProblemError
+
+_logger = logging.getLogger("agent_reminiscence.server")
+
+_MISSING: Final = (
+    EntityNotFoundError,
+    ExternalIdNotFoundError,
+    MemoryNotFoundError,
+    ProfileNotFoundError,
+    RelationshipNotFoundError,
+)
+_TITLES: Final = {
+    400: "This cannot be asked",
+    403: "Not allowed",
+    404: "Not found",
+    409: "Somebody else was first",
+    502: "A model did not answer",
+    503: "The memory is not available",
+}
+
+
+class _NoTenantError(Exception):
+    """A delegate has not said for whom they look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A request for a page.
+
+    Attributes:
+        given: The parameters of the address; of a form that was sent, its fields.
+    """
+
+    request: Request
+    caller: Caller
+    memory: AgentMem
+    given: Fields
+
+    @property
+    def tenant(self) -> str:
+        """Whose memory is shown."""
+        if self.caller.external_id is None:
+            raise _NoTenantError
+        return self.caller.tenant(Scope.READ)
+
+    def tenant_for(self, scope: Scope) -> str:
+        """Whose memory is changed.
+
+        Raises:
+            ProblemError: 403, without the scope.
+        """
+        self.caller.require(scope)
+        return self.tenant
+
+    @property
+    def actor(self) -> str:
+        """Who changes something here, as the ledger names them."""
+        return f"inspector/{self.caller.grant.subject}"[:256]
+
+    def recalled(self) -> None:
+        """Count a question that was answered."""
+        self.request.app.state.metrics.recalled("inspector")
+
+    def named(self, name: str) -> str:
+        """A part of the path."""
+        return cast("str", self.request.path_params[name])
+
+    def show(self, template: str, *, status: int = 200, **shown: object) -> Response:
+        """A page."""
+        return render(self.request, template, self.caller, status=status, given=self.given, **shown)
+
+
+type Page = Callable[[Visit], Awaitable[Response]]
+
+
+def answered(page: Page) -> Callable[[Request], Awaitable[Response]]:
+    """A page as the application calls it: what goes wrong is a page, too."""
+
+    @wraps(page)
+    async def answer(request: Request) -> Response:
+        caller: Caller = request.state.caller
+        try:
+            given = await of_body(request) if request.method == "POST" else of_address(request)
+            return await page(Visit(request, caller, request.app.state.memory, given))
+        except _NoTenantError:
+            return _to_tenants(request)
+        except ProblemError as problem:
+            return _refused(request, caller, problem.status, problem.detail)
+        except ReminiscenceError as error:
+            return _refused(request, caller, _status(error), _detail(error))
+
+    return answer
+
+
+def go(path: str, **given: object) -> RedirectResponse:
+    """To another page, after something was done."""
+    asked = urlencode({name: value for name, value in given.items() if value is not None})
+    return RedirectResponse(f"{path}?{asked}" if asked else path, 303)
+
+
+def _to_tenants(request: Request) -> Response:
+    back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return go("/tenants", next=back if request.method != "POST" else None)
+
+
+def _refused(request: Request, caller: Caller, status: int, detail: str) -> Response:
+    return render(
+        request,
+        "error.html",
+        caller,
+        status=status,
+        title=_TITLES.get(status, _TITLES[400]),
+        detail=detail,
+    )
+
+
+def _status(error: ReminiscenceError) -> int:
+    match error:
+        case ConfigurationError():
+            return 400
+        case UsageError():
+            return 404 if isinstance(error, _MISSING) else 400
+        case VersionConflictError():
+            return 409
+        case AgentError() | EmbeddingError():
+            return 502
+        case _:
+            return 503
+
+
+def _detail(error: ReminiscenceError) -> str:
+    """What its reader is told; the errors of stores are for whoever runs the server."""
+    if _status(error) == 503:
+        _logger.warning("a page could not be made: %s", type(error).__name__)
+        return "The database does not answer as it should. Try again; the log of the server says more."
+    return str(error)

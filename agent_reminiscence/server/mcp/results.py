@@ -1,0 +1,127 @@
+"""What the native tools return to programs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from pydantic import Field
+
+from agent_reminiscence.config.constants import Tier
+from agent_reminiscence.domain.trust import Source
+from agent_reminiscence.server.mcp.tools import Result
+from agent_reminiscence.text.rendering import NOTE
+
+
+class _Quoting(Result):
+    """Quotes memories. Some clients show a model this instead of the text, so it carries the same note."""
+
+    note: str = NOTE
+
+
+class Hit(Result):
+    """A passage that was recalled."""
+
+    number: int = Field(description="As in the text.")
+    memory_id: UUID
+    title: str
+    content: str
+    said_at: datetime
+    until: datetime | None = Field(default=None, description="When it ceased to be true.")
+    speaker: str | None = None
+    source: Source
+    tier: Tier
+    match: float = Field(description="0 to 1: how much of the question it covers.")
+
+
+class Recalled(_Quoting):
+    """What `recall` returns."""
+
+    found: bool = Field(description="False: most likely nothing about this is in memory.")
+    hits: list[Hit] = Field(description="Best first.")
+    omitted: dict[str, int] = Field(default_factory=dict, description="How many were left out, by reason.")
+
+
+class Written(Result):
+    """What `remember` and `update_memory` return."""
+
+    memory_id: UUID
+    version: int
+    key: str | None = None
+    changed: bool = Field(description="False: the memory said so already.")
+    redactions: dict[str, int] = Field(
+        default_factory=dict, description="Secrets that were replaced before storing, by kind."
+    )
+
+
+class Listed(Result):
+    """A memory in a list."""
+
+    memory_id: UUID
+    version: int
+    key: str | None = None
+    title: str
+    content: str = Field(description="Its beginning.")
+    characters: int = Field(description="Of the whole content.")
+    source: Source
+    occurred_at: datetime
+    updated_at: datetime
+
+
+class ListedMemories(_Quoting):
+    """What `list_memories` returns."""
+
+    memories: list[Listed] = Field(description="Oldest first.")
+    next: UUID | None = Field(default=None, description="Pass it as `after` for the next page; absent on the last.")
+
+
+class Version(Result):
+    """A version of a memory."""
+
+    version: int
+    title: str
+    content: str
+    characters: int = Field(description="Of the whole content, of which only the beginning may be here.")
+    is_append: bool = Field(description="Whether the content is only what this version added.")
+    source: Source
+    actor: str | None = None
+    occurred_at: datetime
+    recorded_at: datetime
+
+
+class History(_Quoting):
+    """What `history` returns."""
+
+    memory_id: UUID
+    key: str | None = None
+    archived_at: datetime | None = None
+    versions: list[Version] = Field(description="Oldest first; the last is whole.")
+    omitted: int = Field(description="How many older versions are left out.")
+
+
+class Forgotten(Result):
+    """What `forget` returns."""
+
+    memory_id: UUID
+    erased: bool
+    archived_at: datetime | None = None
+    receipt_id: UUID | None = None
+    receipt_sha256: str | None = None
+    events: int | None = Field(default=None, description="How many events of the ledger were emptied.")
+
+
+class Cited(Result):
+    """A passage that an answer cites."""
+
+    number: int
+    memory_id: UUID
+    title: str
+    content: str
+
+
+class Answered(_Quoting):
+    """What `answer` returns."""
+
+    answer: str
+    is_known: bool | None = Field(default=None, description="False: memory does not hold the answer.")
+    citations: list[Cited]

@@ -1,0 +1,54 @@
+"""Errors of the library as a model reads them: in terms of tools, and without any text of a memory."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from agent_reminiscence.exceptions import (
+    AgentError,
+    CommitUnknownError,
+    ConfigurationError,
+    EmbeddingError,
+    IdempotencyConflictError,
+    InvalidInputError,
+    MemoryNotFoundError,
+    NotInitializedError,
+    QuotaExceededError,
+    RedactionError,
+    ReminiscenceError,
+    StoreError,
+    VersionConflictError,
+)
+
+UNEXPECTED: Final = "that failed for a reason that only the server's log names"
+AWAY: Final = "the memory is not available at the moment; nothing was written, so try again later"
+
+
+def worded(error: ReminiscenceError) -> str:
+    """What a model is told of an error."""
+    match error:
+        case MemoryNotFoundError(memory_id=memory_id) if memory_id is not None:
+            return f"there is no memory {str(memory_id)!r}; list_memories shows those there are"
+        case VersionConflictError():
+            return (
+                f"memory {str(error.memory_id)!r} is at version {error.version}, not {error.expected_version}: somebody"
+                " else changed it; read it with history and redo the change"
+            )
+        case IdempotencyConflictError():
+            return "this idempotency key was used for another call; a new call needs a new key"
+        case InvalidInputError() | QuotaExceededError():
+            return str(error)
+        case RedactionError():
+            return "the text could not be searched for secrets, so nothing was written"
+        case CommitUnknownError():
+            return "the connection was lost while writing; look with list_memories before you try again"
+        case StoreError() | NotInitializedError():
+            return AWAY
+        case EmbeddingError():
+            return "the texts could not be compared by meaning at the moment; try again later"
+        case AgentError():
+            return "the model gave no usable answer; recall finds the passages without it"
+        case ConfigurationError():
+            return "the server is not configured for this"
+        case _:
+            return UNEXPECTED

@@ -1,0 +1,188 @@
+"""Questions: what is remembered, an answer by a model, and how the run ended in which it was asked."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import Path, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from agent_reminiscence.config.constants import Tier
+from agent_reminiscence.domain.outcome import RunOutcome
+from agent_reminiscence.domain.retrieval import RetrievalResult
+from agent_reminiscence.exceptions import (
+    AgentError,
+    CommitUnknownError,
+    ConfigurationError,
+    OutcomeConflictError,
+    ProfileNotFoundError,
+    RedactionError,
+    RunNotFoundError,
+)
+from agent_reminiscence.server.access.grants import Scope
+from agent_reminiscence.server.rest.fields import (
+    MAX_NOTE_CHARACTERS,
+    Body,
+    Flag,
+    Id,
+    Limit,
+    Moment,
+    Number,
+    Question,
+    Share,
+    Where,
+    as_filter,
+)
+from agent_reminiscence.server.rest.routes import NO_SUCH_PATH, Memory, Tenant, as_json, operations, says
+from agent_reminiscence.server.rest.streams import MEDIA_TYPE, EventStream, as_event, is_stream_wanted
+
+RunId = Annotated[Id, Path(description="As passed to `POST /v1/recall`; write / as %2F.")]
+
+router = operations("recall")
+
+
+class _Question(Body):
+    """A question, and what may answer it."""
+
+    query: Question = Field(description="In any language; no operators.")
+    limit: Limit | None = Field(
+        default=None,
+        description="At most this many hits; null: 10, or with `token_budget` as many as fit, up to 100.",
+    )
+    tiers: list[Tier] | None = Field(default=None, min_length=1, description="Search only these; null: all.")
+    token_budget: Number | None = Field(default=None, description="Most tokens of the hits as a prompt renders them.")
+    min_confidence: Share | None = Field(default=None, description="Only passages with at least this confidence.")
+    min_match: Share | None = Field(default=None, description="Only hits with at least this `match`.")
+    as_of: Moment | None = Field(
+        default=None, description="What was true in the world at this time; null: the latest that is known."
+    )
+    known_at: Moment | None = Field(
+        default=None, description="What the memory knew at this time; without `as_of`, this is also `as_of`."
+    )
+    where: Where | None = Field(default=None, description="Only passages that this filter admits.")
+    strict: Flag = Field(default=False, description="Whether a missing answer of the model is an error.")
+
+    def arguments(self, *without: str) -> dict[str, Any]:
+        """What the memory takes."""
+        fields = set(type(self).model_fields) - {"where", *without}
+        return self.given(*fields) | {"where": as_filter(self.where)}
+
+
+class RecallQuestion(_Question):
+    """A question to recall passages for."""
+
+    profile: Id | None = Field(default=None, description="Also return this standing summary.")
+    run_id: Id | None = Field(
+        default=None, description="Record what was recalled in this run of yours, to report its outcome later."
+    )
+    synthesis: Flag = Field(default=False, description="Also have the configured model answer from the hits.")
+    render: Flag = Field(default=False, description="Also return the hits as a text for a prompt.")
+
+
+class AnswerQuestion(_Question):
+    """A question for a model to answer."""
+
+
+class Recalled(RetrievalResult):
+    """What was recalled, best first."""
+
+    prompt: str | None = Field(
+        default=None,
+        description="The hits as a text for a prompt: quoted data inside a fence. null: not asked for. Empty: nothing"
+        " to show.",
+    )
+
+
+@router.post(
+    "/recall",
+    response_model=Recalled,
+    **says(Scope.READ, ProfileNotFoundError, ConfigurationError, AgentError, RedactionError),
+)
+async def recall(request: Request, memory: Memory, tenant: Tenant, body: RecallQuestion) -> Response:
+    """Find passages that answer a question, best first. Calls no model unless `synthesis` is set."""
+    _count(request)
+    result = await memory.retrieve_memories(tenant, **body.arguments("render"))
+    # Counts tokens.
+    prompt = await asyncio.to_thread(result.as_prompt) if body.render else None
+    return as_json(Recalled.model_construct(**dict(result), prompt=prompt))
+
+
+@router.post(
+    "/answer",
+    response_model=RetrievalResult,
+    **says(
+        Scope.READ,
+        ConfigurationError,
+        AgentError,
+        RedactionError,
+        responses={
+            200: {
+                "description": "The hits and the answer. With `Accept: text/event-stream` as events: `hits` is the"
+                " result before a model is asked; `answer` the answer so far, each in place of the one before; `result`"
+                " the whole result, last. An error is the event `problem`.",
+                "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+            }
+        },
+    ),
+)
+async def answer(request: Request, memory: Memory, tenant: Tenant, body: AnswerQuestion) -> Response:
+    """Have the configured model answer a question from what is remembered, with citations.
+
+    If the model fails, the hits are returned all the same, and `omitted` says why there is no answer.
+    """
+    _count(request)
+    if not is_stream_wanted(request):
+        return as_json(await memory.retrieve_memories(tenant, **body.arguments(), synthesis=True))
+    results = memory.admin.stream_answer(tenant, **body.arguments())
+    # What fails before a model is asked is a problem with a status of its own.
+    first = await anext(results)
+    return EventStream(
+        results,
+        _as_event,
+        stopping=request.app.state.stopping,
+        first=as_event(first.model_dump_json(), event="hits"),
+    )
+
+
+def _count(request: Request) -> None:
+    request.app.state.metrics.recalled("rest")
+
+
+def _as_event(result: RetrievalResult) -> bytes:
+    if result.synthesis is not None and not result.synthesis.is_checked:
+        return as_event(result.synthesis.model_dump_json(), event="answer")
+    return as_event(result.model_dump_json(), event="result")
+
+
+class OutcomeReport(Body):
+    """How a run ended."""
+
+    success: Flag = Field(description="Whether the run did what it was to do.")
+    note: str | None = Field(
+        default=None,
+        max_length=MAX_NOTE_CHARACTERS,
+        description="A remark for readers of the ledger; it affects no ranking.",
+    )
+    actor: Id | None = Field(default=None, description="Who reports.")
+
+
+@router.post(
+    "/runs/{run_id:path}/outcome",
+    response_model=RunOutcome,
+    **says(
+        Scope.WRITE,
+        RunNotFoundError,
+        OutcomeConflictError,
+        RedactionError,
+        CommitUnknownError,
+        kinds=NO_SUCH_PATH,
+    ),
+)
+async def report_outcome(memory: Memory, tenant: Tenant, run_id: RunId, body: OutcomeReport) -> Response:
+    """Report how a run ended: what was recalled in it ranks a little higher from now on, or a little lower.
+
+    Reporting the same outcome again changes nothing.
+    """
+    return as_json(await memory.admin.report_outcome(tenant, run_id, **body.given()))

@@ -1,0 +1,323 @@
+"""`agent-reminiscence serve` as its users run it: what it prints, whom it lets in, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from agent_reminiscence import AgentMem, Config
+from agent_reminiscence.cli import run
+from agent_reminiscence.config.constants import EMBEDDED_DATABASE
+from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
+from tests.support.command_line import CHECKOUT, clean_environment, program
+from tests.support.processes import is_running, wait_until_ended
+from tests.support.steps import wait_until_blocked
+
+_PATIENCE_SECONDS = 120.0
+_SETTINGS = {"REMINISCENCE_EMBEDDING_PROVIDER": "hash", "REMINISCENCE_CHUNK_PARTITIONS": "4"}
+
+
+@pytest.fixture
+def data_dir() -> Iterator[Path]:
+    """A place for data that is not there yet."""
+    # Not pytest's own folder: the server runs as another user when the tests run as root.
+    with tempfile.TemporaryDirectory(prefix="reminiscence-served-") as folder:
+        yield Path(folder) / "data"
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A server in a process of its own."""
+
+    process: subprocess.Popen[str]
+    url: str
+    token: str | None
+
+    def client(self, **headers: str) -> httpx.AsyncClient:
+        """A client with the token, for the tenant ana."""
+        own = {} if self.token is None else {"Authorization": f"Bearer {self.token}", "X-External-Id": "ana"}
+        return httpx.AsyncClient(base_url=self.url, headers=own | headers, timeout=_PATIENCE_SECONDS, trust_env=False)
+
+    async def end(self) -> tuple[int, str]:
+        """Its exit code, and what it has written to standard error."""
+        _, said = await asyncio.to_thread(self.process.communicate, timeout=_PATIENCE_SECONDS)
+        return self.process.returncode, "\n".join(line for line in said.splitlines() if "still starting" not in line)
+
+
+@asynccontextmanager
+async def _serving(*words: str | Path, settings: Mapping[str, str] | None = None) -> AsyncIterator[_Running]:
+    """The command, once it answers."""
+    process = subprocess.Popen(  # noqa: ASYNC220 - it starts at once; what it says is read in a thread
+        [sys.executable, "-m", "agent_reminiscence.cli", "serve", "--port", "0", *words],
+        env=clean_environment() | {"PYTHONPATH": str(CHECKOUT)} | _SETTINGS | dict(settings or {}),
+        cwd=CHECKOUT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        first, second = [await asyncio.to_thread(process.stdout.readline) for _ in range(2)]
+        if not second:
+            raise AssertionError(process.communicate()[1])
+        found = re.fullmatch(r"Serving on (http://\S+); Ctrl-C stops it\. Open:\n", first)
+        assert found is not None, first
+        token = re.fullmatch(re.escape(found[1]) + r"/(?:sign-in\?token=([\w-]{43}))?\n", second)
+        assert token is not None, second
+        yield _Running(process, found[1], token[1])
+    finally:
+        process.kill()
+        await asyncio.to_thread(process.communicate)
+
+
+def _postmaster(data_dir: Path) -> int:
+    return int((data_dir / "postgres" / "postmaster.pid").read_text().split()[0])
+
+
+@asynccontextmanager
+async def _locked(data_dir: Path, table: str) -> AsyncIterator[SqlExecutor]:
+    """No row of a table can be read meanwhile."""
+    async with AgentMem(Config(data_dir=data_dir, embedding_provider="hash", worker=False)) as memory:
+        assert memory._parts is not None
+        login: ConnectionSettings = memory._parts.stores.postgres.settings
+        db = await open_connection(replace(login, user="postgres", database=EMBEDDED_DATABASE))
+        try:
+            await db.execute_script(f"BEGIN; LOCK TABLE reminiscence.{table} IN ACCESS EXCLUSIVE MODE")
+            yield db
+            await db.execute_script("ROLLBACK")
+        finally:
+            db.close()
+
+
+async def test_one_command_serves_this_machine_with_a_token_of_its_own(data_dir: Path) -> None:
+    """The token is printed once, does everything for all tenants, and is another one next time."""
+    tokens = set()
+    for _ in range(2):
+        async with _serving("--data-dir", data_dir) as running:
+            assert running.token is not None
+            assert running.url.startswith("http://127.0.0.1:")
+            tokens.add(running.token)
+            async with running.client() as client:
+                assert (await client.get("/healthz")).json() == {"status": "ok"}
+                async with asyncio.timeout(_PATIENCE_SECONDS):
+                    while (await client.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - its worker starts
+                        await asyncio.sleep(0.05)
+                assert (await client.get("/metrics")).status_code == 200
+                for wrong in ({"Authorization": ""}, {"Authorization": "Bearer wrong"}):
+                    assert (await client.get("/metrics", headers=wrong)).status_code == 401
+                foreign = await client.get("/metrics", headers={"Host": "evil.example"})
+                assert foreign.status_code == 421
+            running.process.terminate()
+            code, said = await running.end()
+            assert (code, said) == (0, "agent-reminiscence: stopped")
+            assert running.token not in said
+    assert len(tokens) == 2
+
+
+async def test_sigterm_ends_a_server_in_order(data_dir: Path) -> None:
+    """A recall that waits for the database is answered, a stream ends whole, and no server is left running."""
+    async with _serving("--data-dir", data_dir) as running, running.client() as client:
+        created = await client.post("/v1/memories", json={"title": "Plan", "content": "We ship on Friday."})
+        assert created.status_code == 201
+        server = _postmaster(data_dir)
+        async with client.stream("GET", "/v1/events", headers={"Accept": "text/event-stream"}) as stream:
+            lines = stream.aiter_lines()
+            assert (await anext(lines)).startswith(("id:", "event:", "data:"))
+            async with _locked(data_dir, "memory_chunk") as db:
+                recall = asyncio.create_task(client.post("/v1/recall", json={"query": "When do we ship?"}))
+                await wait_until_blocked(db)
+                running.process.terminate()
+                # Raises if the stream breaks off instead of ending.
+                async with asyncio.timeout(_PATIENCE_SECONDS):
+                    rest = [line async for line in lines]
+                assert not any("problem" in line for line in rest)
+                # The stream is over, and the recall still waits.
+                assert not recall.done()
+                assert is_running(running.process.pid)
+        answer = await recall
+        assert answer.status_code == 200
+        assert answer.json()["hits"][0]["content"] == "We ship on Friday."
+        code, said = await running.end()
+    assert (code, said) == (0, "agent-reminiscence: stopped")
+    await asyncio.to_thread(wait_until_ended, [server])
+    assert not (data_dir / "postgres" / "postmaster.pid").exists()
+
+
+async def test_a_second_signal_ends_a_server_at_once(data_dir: Path) -> None:
+    """Whatever it still waits for; the embedded server notices, and leaves too."""
+    async with _serving("--data-dir", data_dir) as running, running.client() as client:
+        created = await client.post("/v1/memories", json={"title": "Plan", "content": "We ship on Friday."})
+        assert created.status_code == 201
+        server = _postmaster(data_dir)
+        async with _locked(data_dir, "memory_chunk") as db:
+            recall = asyncio.create_task(client.post("/v1/recall", json={"query": "When do we ship?"}))
+            await wait_until_blocked(db)
+            running.process.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                # Until it has taken the first: two at once would be one.
+                while await _answers(running):  # noqa: ASYNC110 - it is another process
+                    await asyncio.sleep(0.02)
+            running.process.send_signal(signal.SIGTERM)
+            code, _ = await running.end()
+            with pytest.raises(httpx.TransportError):
+                await recall
+        assert code == 143
+    await asyncio.to_thread(wait_until_ended, [server])
+
+
+async def _answers(running: _Running) -> bool:
+    try:
+        async with running.client() as client:
+            return (await client.get("/healthz")).is_success
+    except httpx.TransportError:
+        return False
+
+
+async def test_two_commands_show_a_filled_memory(tmp_path: Path) -> None:
+    """Several tenants with all that a memory can have; nothing is left behind."""
+    with tempfile.TemporaryDirectory(prefix="rem-serve-") as folder:
+        settings = {
+            "TMPDIR": folder,
+            # None of the reader's own settings has a say.
+            "REMINISCENCE_POSTGRES_DSN": "postgresql://nobody@nowhere.invalid/none",
+            "REMINISCENCE_MEMORIZER_AGENT_MODEL": "nobody:none",
+        }
+        async with _serving("--demo", settings=settings) as running:
+            kinds: dict[str, set[str]] = {}
+            tenants = ("lighthouse-keeper", "clinic-desk", "harbour-run", "react/cape-walker/default")
+            for tenant in tenants:
+                async with running.client(**{"X-External-Id": tenant.replace("/", "%2F")}) as client:
+                    events = (await client.get("/v1/events", params={"limit": 1000})).json()["events"]
+                    kinds[tenant] = {event["kind"] for event in events}
+            assert all(kinds.values())
+            assert {
+                *("memory.created", "memory.updated", "memory.archived", "memory.consolidated", "memory.promoted"),
+                *("memory.erased", "memory.recalled", "memory.outcome", "memory.profile_written"),
+                *("memory.appended", "memory.relationship_ended"),
+            } <= kinds["lighthouse-keeper"]
+            assert {"agent.reflected", "clue.found", "world.observed"} <= kinds["harbour-run"]
+            running.process.terminate()
+            code, _ = await running.end()
+        assert code == 0
+        assert await asyncio.to_thread(lambda: list(Path(folder).iterdir())) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "settings", "complaint"),
+    [
+        (["--host", "::"], {}, "nothing would tell who they are: use --keys"),
+        (["--host", "192.0.2.1"], {}, "nothing would tell who they are"),
+        (["--port", "70000"], {}, "port: Input should be less than or equal to 65535"),
+        (["--host", "192.0.2.1", "--keys"], {}, "cannot listen on '192.0.2.1'"),
+        (["--host", "nowhere.invalid", "--keys"], {}, "cannot listen on 'nowhere.invalid'"),
+        (["--allowed-host", "memory.example.org:443"], {}, "is not a name without a port"),
+        (["--token-file", "nowhere"], {}, "--token-file 'nowhere' cannot be read (FileNotFoundError)"),
+        (["--demo", "--postgres-dsn", "postgresql://a@b/c"], {}, "--demo writes made-up memories"),
+        ([], {"AGENT_REMINISCENCE_SERVER_TOKEN": "hunter2"}, "token: is too short to be secret"),
+        ([], {"AGENT_REMINISCENCE_SERVER_PROT": "1"}, "unknown setting AGENT_REMINISCENCE_SERVER_PROT"),
+    ],
+)
+def test_what_would_be_open_or_cannot_be_is_refused_before_anything_is_written(
+    data_dir: Path,
+    words: list[str],
+    settings: dict[str, str],
+    complaint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With exit code 2, and the way out."""
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    assert _refusal(words if "--demo" in words else [*words, "--data-dir", str(data_dir)], capsys).count(complaint) == 1
+    assert not data_dir.exists()
+
+
+def test_a_port_that_is_taken_is_told(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before the memory is opened."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = _refusal(["--port", str(port), "--data-dir", str(data_dir)], capsys)
+    assert f"cannot listen on '127.0.0.1', port {port}: Address already in use" in said
+    assert not data_dir.exists()
+
+
+def _refusal(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """What the command writes to standard error, as it ends with 2."""
+    code = run(["serve", *words])
+    out, said = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert "hunter2" not in said
+    return said
+
+
+async def test_an_operator_s_own_token_lets_others_in(data_dir: Path, tmp_path: Path) -> None:
+    """Given explicitly, it may be used at any address; it is in the printed address as well."""
+    token = tmp_path / "token"
+    token.write_text("k" * 43 + "\n")
+    async with _serving("--data-dir", data_dir, "--host", "::", "--token-file", token) as running:
+        assert running.token == "k" * 43
+        async with running.client() as client:
+            assert (await client.get("/metrics")).status_code == 200
+
+
+async def test_with_keys_no_token_is_made(data_dir: Path) -> None:
+    """Nobody is let in by anything that was printed; a key of this database is what counts."""
+    created = program(
+        *("keys", "create", "--external-id", "ana", "--scope", "read", "--scope", "write", "--json"),
+        *("--data-dir", data_dir),
+        settings=_SETTINGS,
+    )
+    assert created.returncode == 0, created.stderr
+    key = json.loads(created.stdout)["secret"]
+    async with _serving("--data-dir", data_dir, "--keys", "--no-worker") as running:
+        assert running.token is None
+        async with running.client(Authorization=f"Bearer {key}") as client:
+            made = await client.post("/v1/memories", json={"title": "Plan", "content": "We ship on Friday."})
+            assert made.status_code == 201
+            assert (await client.get("/metrics")).status_code == 403
+            assert (await client.get("/readyz")).status_code == 200
+
+
+async def test_settings_of_the_server_may_be_in_the_env_file(data_dir: Path, tmp_path: Path) -> None:
+    """Beside those of the memory; the environment and options win."""
+    file = tmp_path / "memory.env"
+    file.write_text(
+        f"AGENT_REMINISCENCE_SERVER_TOKEN={'f' * 43}\n"
+        "AGENT_REMINISCENCE_SERVER_METRICS_PUBLIC=true\n"
+        "AGENT_REMINISCENCE_SERVER_ALLOWED_HOSTS=memory.example.org\n"
+    )
+    settings = {"AGENT_REMINISCENCE_SERVER_TOKEN": "e" * 43}
+    words = ("--data-dir", data_dir, "--env-file", file, "--allowed-host", "other.example.org")
+    async with _serving(*words, settings=settings) as running:
+        assert running.token == "e" * 43
+        async with running.client() as client:
+            for name, status in (("memory.example.org", 200), ("other.example.org", 200), ("localhost", 421)):
+                answer = await client.get("/metrics", headers={"Host": name, "Authorization": ""})
+                assert answer.status_code == status
+            # Its own address is always one of its names.
+            assert (await client.get("/metrics")).status_code == 200
+
+
+async def test_figures_count_no_request_s_own_words(data_dir: Path) -> None:
+    """Neither a tenant nor a question is in them, and nothing of either is on standard error."""
+    async with _serving("--data-dir", data_dir) as running:
+        async with running.client(**{"X-External-Id": "lisbon"}) as client:
+            await client.post("/v1/recall", json={"query": "lisbon harbour"})
+            await client.get("/v1/lisbon", params={"token": "lisbon"})
+            assert "lisbon" not in (await client.get("/metrics")).text
+        running.process.terminate()
+        _, said = await running.end()
+    assert "lisbon" not in said

@@ -1,0 +1,62 @@
+"""A served inspector, and keys of every kind for it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import ClassVar
+
+import httpx
+import pytest
+
+from agent_reminiscence import AgentMem
+from agent_reminiscence.server import create_app
+from agent_reminiscence.server.access.authenticators import AnyOf, LocalToken
+from agent_reminiscence.server.access.grants import Grant, Scope
+from tests.support.inspected import EMPTY, HOSTILE, MILL
+from tests.support.serving import serve
+
+TOKEN = "t" * 32
+type SignedIn = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
+
+
+class Keys:
+    """Credentials that a test hands out; each is named for what it may do."""
+
+    _GRANTS: ClassVar = {
+        "reader": Grant(subject="k1", scopes=frozenset({Scope.READ}), external_id=MILL),
+        "writer": Grant(subject="k2", scopes=frozenset({Scope.READ, Scope.WRITE}), external_id=MILL),
+        "owner": Grant(subject="k3", scopes=frozenset({Scope.READ, Scope.WRITE, Scope.ERASE}), external_id=MILL),
+        "blind": Grant(subject="k4", scopes=frozenset({Scope.WRITE, Scope.ERASE}), external_id=MILL),
+        "neighbour": Grant(
+            subject="k5", scopes=frozenset({Scope.READ, Scope.WRITE, Scope.ERASE}), external_id="neighbour"
+        ),
+        "nobody": Grant(subject="k6", scopes=frozenset({Scope.READ, Scope.WRITE, Scope.ERASE}), external_id=EMPTY),
+        "hostile": Grant(subject="k7", scopes=frozenset(Scope) - {Scope.DELEGATE}, external_id=HOSTILE),
+    }
+
+    async def authenticate(self, secret: str) -> Grant | None:
+        return self._GRANTS.get(secret)
+
+
+@pytest.fixture
+async def address(unopened: AgentMem) -> AsyncIterator[str]:
+    """Where the inspector is served."""
+    async with serve(create_app(unopened, AnyOf([LocalToken(TOKEN), Keys()]))) as served:
+        yield served.url
+
+
+@pytest.fixture
+def signed_in(address: str) -> SignedIn:
+    """Opens a browser that has signed in with a key."""
+
+    @asynccontextmanager
+    async def sign_in(key: str | None) -> AsyncIterator[httpx.AsyncClient]:
+        headers = {"Accept": "text/html", "Sec-Fetch-Site": "same-origin"}
+        async with httpx.AsyncClient(base_url=address, headers=headers, timeout=60) as client:
+            if key is not None:
+                answer = await client.post("/sign-in", data={"token": key})
+                assert answer.status_code == 303
+            yield client
+
+    return sign_in

@@ -175,6 +175,7 @@ async def explain(store: PostgresManager, tenant: str, world: World, *, chunks: 
     assert head is not None
     async with explaining.transaction(tenant, read_only=True) as db:
         await repository.known_names(db, tenant, [name_key(name) for name in world.names_of(some)])
+        await repository.find_origin(db, tenant, some[0])
         await repository.list_names(db, tenant, beginnings="ab", limit=LIKENESS_COMPARED_NAMES)
         await repository.find_between(db, tenant, list(zip(some, others, strict=True)), "knows")
         await repository.find_mentioned(db, tenant, UUID(str(history["memory_id"])))

@@ -33,8 +33,9 @@ _SETTINGS = {"REMINISCENCE_EMBEDDING_PROVIDER": "hash", "REMINISCENCE_CHUNK_PART
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
     """A place for data that is not there yet."""
-    # Not pytest's own folder: the server runs as another user when the tests run as root.
-    with tempfile.TemporaryDirectory(prefix="reminiscence-served-") as folder:
+    # Not pytest's own folder: the server runs as another user when the tests run as root. Of a process that was killed,
+    # its watcher may still be stopping the embedded server, which writes until its end.
+    with tempfile.TemporaryDirectory(prefix="reminiscence-served-", ignore_cleanup_errors=True) as folder:
         yield Path(folder) / "data"
 
 
@@ -188,7 +189,7 @@ async def _answers(running: _Running) -> bool:
 
 async def test_two_commands_show_a_filled_memory(tmp_path: Path) -> None:
     """Several tenants with all that a memory can have; nothing is left behind."""
-    with tempfile.TemporaryDirectory(prefix="rem-serve-") as folder:
+    with tempfile.TemporaryDirectory(prefix="rem-serve-", ignore_cleanup_errors=True) as folder:
         settings = {
             "TMPDIR": folder,
             # None of the reader's own settings has a say.

@@ -51,7 +51,7 @@ def mcp(
     async def serve() -> None:
         with standard_streams() as (source, target):
             async with memory:
-                # Refuses an external_id that is none, before anybody asks.
+                # An invalid external_id is refused before any client calls.
                 await memory.ledger.head(external_id)
                 ending = asyncio.Event()
                 loop = asyncio.get_running_loop()

@@ -96,7 +96,7 @@ def _settings(*, token_file: Path | None, allowed_hosts: list[str] | None, **opt
         given["token"] = _read_token(token_file)
     config = ServerConfig(**given)
     if allowed_hosts:
-        # In addition: whoever names one more does not want to lose this machine's own.
+        # Names are added to those of this machine, which stay allowed.
         config = ServerConfig(**(given | {"allowed_hosts": (*config.allowed_hosts, *allowed_hosts)}))
     return config
 

@@ -47,7 +47,7 @@ async def show(memory: AgentMem) -> None:
     await _sail(memory)
     if find_spec("pydantic_ai") is not None:
         await _walk(memory)
-    # What is left to do is done by the worker of whoever serves it.
+    # The server's worker does the rest.
     with suppress(WorkTimeoutError):
         await memory.admin.wait_until_idle(timeout_seconds=_WORK_SECONDS)
 
@@ -115,7 +115,7 @@ async def _keep_house(memory: AgentMem) -> None:
 
 
 async def _answer_visitors(memory: AgentMem) -> None:
-    """A conversation, turn by turn, with a tool in it; another one, of which a person was forgotten."""
+    """Record a conversation with a tool call, and one from which a person is erased."""
     chat = memory.conversation(story.KEEPER, "chat-tours", title="A question about tours")
     await chat.add_turns(
         [

@@ -52,7 +52,7 @@ async def owner_transaction(db: SqlExecutor) -> AsyncIterator[SqlExecutor]:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseIdentity:
-    """What tells a database from others, whoever is connected to it.
+    """Identifies a database, whichever login is connected.
 
     Attributes:
         migrated_at: When its schema was created, to the microsecond.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, cast
 
 from mcp import Client, types
 
 from agent_reminiscence.server.access.grants import Caller, Grant, Scope
+from tests.support.mcp_clients import text_of
 
 PATIENCE_SECONDS: Final = 60.0
 _READ_AND_WRITE: Final = frozenset({Scope.READ, Scope.WRITE})
@@ -25,20 +24,6 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     answered = await client.call_tool(tool, arguments)
     assert not answered.is_error, text_of(answered)
     return cast("dict[str, Any]", answered.structured_content)
-
-
-async def refusal(client: Client, tool: str, **arguments: Any) -> str:
-    """Why a tool refuses."""
-    answered = await client.call_tool(tool, arguments)
-    assert answered.is_error
-    return text_of(answered)
-
-
-def text_of(answered: types.CallToolResult) -> str:
-    """The one text of an answer."""
-    (part,) = answered.content
-    assert isinstance(part, types.TextContent)
-    return part.text
 
 
 async def subscribe(client: Client, uri: str) -> None:
@@ -73,25 +58,3 @@ class Heard:
     def is_empty(self) -> bool:
         """Whether nothing else was told by now."""
         return self._uris.empty()
-
-
-@asynccontextmanager
-async def held[T](manager: AbstractAsyncContextManager[T]) -> AsyncGenerator[T]:
-    """Enter and leave in one task, as a client demands, wherever this is entered and left."""
-    opened: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-    is_done = asyncio.Event()
-
-    async def hold() -> None:
-        async with manager as value:
-            opened.set_result(value)
-            await is_done.wait()
-
-    holding = asyncio.create_task(hold())
-    either: set[asyncio.Future[Any]] = {holding, opened}
-    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-    try:
-        if opened.done():
-            yield opened.result()
-    finally:
-        is_done.set()
-        await holding

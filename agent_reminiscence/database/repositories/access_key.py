@@ -49,7 +49,7 @@ class AccessKeyRepository:
         return [AccessKey.model_validate(row) for row in rows]
 
     async def revoke(self, db: SqlExecutor, key_id: UUID) -> AccessKey | None:
-        """End a key, and return it; None if there is no such key. As the owner."""
+        """Revoke a key and return it; None if it does not exist. As the owner."""
         row = await db.fetch_one(_SQL["revoke_key"], {"id": key_id})
         return None if row is None else AccessKey.model_validate(row)
 

@@ -16,11 +16,9 @@ from typing import Any, Final
 
 import anyio
 from mcp import types
-from mcp.server import Server, ServerRequestContext
+from mcp.server import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, ValidationError
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import core_schema
 
 from agent_reminiscence.config.installation import installed_version
 from agent_reminiscence.core import AgentMem
@@ -30,13 +28,13 @@ from agent_reminiscence.exceptions import (
     RedactionError,
     ReminiscenceError,
 )
-from agent_reminiscence.server.access.grants import Caller, Scope
+from agent_reminiscence.server.access.grants import Scope
 from agent_reminiscence.server.mcp import knowledge_graph_models as models
 from agent_reminiscence.server.mcp.knowledge_graph_store import KnowledgeGraph, UnknownEntityError
 from agent_reminiscence.server.mcp.knowledge_graph_subscribers import Subscribers
+from agent_reminiscence.server.mcp.tools import SERVER_NAME, CallerOf, Context, PlainSchema, failed
 from agent_reminiscence.server.problems import ProblemError
 
-SERVER_NAME: Final = "agent-reminiscence"
 RESOURCE_URI: Final = "memory://knowledge-graph"
 
 _logger = logging.getLogger("agent_reminiscence.mcp")
@@ -53,10 +51,6 @@ _RESOURCE: Final = types.Resource(
 _SHOWN_FAULTS: Final = 5
 # How the reference server tells of arguments that it cannot read.
 _INVALID: Final = f"MCP error {types.INVALID_PARAMS}:"
-
-type Context = ServerRequestContext[Any, Any]
-type CallerOf = Callable[[Context], Caller]
-"""Who makes a request; it never depends on the request's arguments."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,23 +294,23 @@ class _Served:
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = self._tools.get(params.name)
         if tool is None:
-            return _failed(f"{_INVALID} Tool {params.name} not found")
+            return failed(f"{_INVALID} Tool {params.name} not found")
         try:
             caller = self._caller_of(context)
             tenant = caller.tenant(tool.scope)
             graph = KnowledgeGraph(self._memory, tenant, actor=caller.grant.subject)
             result = await _to_its_end(tool.call(graph, params.arguments or {}))
         except ValidationError as error:
-            return _failed(
+            return failed(
                 f"{_INVALID} Input validation error: Invalid arguments for tool {tool.name}: {_faults(error)}"
             )
         except UnknownEntityError as error:
-            return _failed(str(error))
+            return failed(str(error))
         except (ProblemError, ReminiscenceError) as error:
-            return _failed(_told(error))
+            return failed(_told(error))
         except Exception as error:  # noqa: BLE001 - the SDK would log its text, which may quote a memory
             _logger.error("the tool %s failed: %s", tool.name, type(error).__name__)
-            return _failed("that failed for a reason that only the server's log names")
+            return failed("that failed for a reason that only the server's log names")
         if not tool.is_reading:
             await self._subscribers.notify(tenant)
         return result
@@ -403,10 +397,6 @@ def _told(error: ProblemError | ReminiscenceError) -> str:
             return "the memory is not available at the moment; try again later"
 
 
-def _failed(text: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
-
-
 def _faults(error: ValidationError) -> str:
     """What is wrong with arguments, without their values."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
@@ -415,15 +405,4 @@ def _faults(error: ValidationError) -> str:
 
 def _schema(model: type[BaseModel]) -> dict[str, Any]:
     """The schema of a model, without the names and docstrings of our classes."""
-    return model.model_json_schema(schema_generator=_PlainSchema)
-
-
-class _PlainSchema(GenerateJsonSchema):
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
-
-    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        written = super().model_schema(schema)
-        written.pop("title", None)
-        written.pop("description", None)
-        return written
+    return model.model_json_schema(schema_generator=PlainSchema)

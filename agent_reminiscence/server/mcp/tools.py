@@ -180,14 +180,14 @@ def serve_tools(tools: Sequence[Tool[Any, Any]], backing: Backing, *, instructio
             call = Call(backing, backing.caller_of(context), context)
             result, text = await _cancelled_once(tool.run(call, arguments))
         except ValidationError as error:
-            return _failed(_faults(error))
+            return failed(_faults(error))
         except ToolRefusedError as refused:
-            return _failed(str(refused))
+            return failed(str(refused))
         except ReminiscenceError as error:
-            return _failed(worded(error))
+            return failed(worded(error))
         except Exception as error:  # noqa: BLE001 - the SDK would log its text, which may quote a memory
             _logger.error("the tool %s failed: %s", tool.name, type(error).__name__)
-            return _failed(UNEXPECTED)
+            return failed(UNEXPECTED)
         return types.CallToolResult(
             content=[types.TextContent(text=text)],
             structured_content=result.model_dump(mode="json", by_alias=True, exclude_none=True),
@@ -215,17 +215,22 @@ def lean_schema(model: type[BaseModel]) -> dict[str, Any]:
     return model.model_json_schema(schema_generator=_LeanSchema)
 
 
-class _LeanSchema(GenerateJsonSchema):
+class PlainSchema(GenerateJsonSchema):
+    """Leaves out the names and docstrings of our classes."""
+
     def field_title_should_be_set(self, schema: Any) -> bool:
+        """No field has one."""
         return False
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        """The schema of a class."""
         written = super().model_schema(schema)
-        # The name and the docstring of a class of ours.
         written.pop("title", None)
         written.pop("description", None)
         return written
 
+
+class _LeanSchema(PlainSchema):
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
 
@@ -255,7 +260,8 @@ async def _cancelled_once[T](work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-def _failed(text: str) -> types.CallToolResult:
+def failed(text: str) -> types.CallToolResult:
+    """A refusal or a failure, of which the model reads the text."""
     return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
 
 

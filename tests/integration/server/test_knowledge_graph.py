@@ -24,11 +24,10 @@ from tests.support.knowledge_graphs import (
     Heard,
     acting_for,
     call,
-    refusal,
     subscribe,
-    text_of,
     unsubscribe,
 )
+from tests.support.mcp_clients import refusal, text_of
 from tests.support.redaction_cases import SECRETS
 
 _MODES = ("legacy", "2026-07-28")

@@ -26,7 +26,8 @@ from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.server.access.grants import Caller
 from agent_reminiscence.server.mcp.knowledge_graph import RESOURCE_URI, build_knowledge_graph
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
-from tests.support.knowledge_graphs import Heard, acting_for, held, subscribe, text_of
+from tests.support.knowledge_graphs import Heard, acting_for, subscribe
+from tests.support.mcp_clients import held, text_of
 
 _EXAMPLES = 40
 _CALLS = 20

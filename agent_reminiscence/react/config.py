@@ -33,8 +33,12 @@ class AgentConfig(BaseModel):
     max_repeats: int = Field(
         default=3, ge=1, le=1_000, description="How often in a row a tool may be called with the same arguments."
     )
+    # A minute for each of ten requests: a provider that never answers must not hold a client for ever.
     timeout_seconds: float | None = Field(
-        default=None, gt=0, description="How long an invocation may take; None: as long as it takes."
+        default=600.0,
+        gt=0,
+        description="How long reasoning may take, tools included; None: as long as it takes. Raise it with"
+        " max_iterations, or for a slow model.",
     )
     persona: str = Field(default=DEFAULT_PERSONA, description="Who the agent is; its first instructions.")
     additional_context: str = Field(default="", description="What else the model is always told.")

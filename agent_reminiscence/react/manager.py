@@ -31,6 +31,7 @@ from pydantic_ai.run import AgentRun
 from pydantic_ai.toolsets import AbstractToolset
 from pydantic_ai.usage import RunUsage, UsageLimits
 
+from agent_reminiscence.react.chosen_model import ChosenModel
 from agent_reminiscence.react.config import AgentConfig
 from agent_reminiscence.react.models import AgentFailure, AgentRequest, AgentResponse, AgentStep, AgentUsage
 from agent_reminiscence.react.prompts import ReactPrompts
@@ -87,7 +88,7 @@ class ReactAgentManager:
     """Runs the loop for one request after another.
 
     Args:
-        model: A Pydantic AI model, or its name.
+        model: A Pydantic AI model, or its name, as `ReactService` takes it.
         toolsets: The agent's tools, MCP servers included. A tool names its groups in its metadata
             (`{"group": ["research"]}`), or is in the group `default`.
         deps: The application's own dependencies; a tool finds them as `ctx.deps.deps`.
@@ -95,7 +96,7 @@ class ReactAgentManager:
 
     def __init__(
         self,
-        model: Model | str,
+        model: Model | str | ChosenModel,
         *,
         toolsets: Sequence[AbstractToolset[Any]] = (),
         config: AgentConfig,
@@ -105,14 +106,13 @@ class ReactAgentManager:
         self._config = config
         self._prompts = prompts or ReactPrompts()
         self._deps = deps
+        self._model = model if isinstance(model, ChosenModel) else ChosenModel(model, argument="model")
         self._agent: Agent[RunDeps[Any], str] = Agent(
-            model,
             deps_type=RunDeps,
             instructions="\n\n".join(text for text in (config.persona, config.additional_context) if text),
             toolsets=[toolset_of_groups(toolsets)],
             capabilities=[ToolFailures(config.max_repeats)],
             retries=_RETRIES,
-            defer_model_check=True,
         )
 
     @property
@@ -155,6 +155,7 @@ class ReactAgentManager:
                 limit,
                 self._agent.iter(
                     message_history=self._messages(request, surroundings),
+                    model=self._model.get(),
                     deps=deps,
                     instructions=surroundings.instructions or None,
                     usage=usage,

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic_ai.models import Model
 from pydantic_ai.toolsets import AbstractToolset
 
+from agent_reminiscence.react.chosen_model import ChosenModel
 from agent_reminiscence.react.config import ReactMemConfig
 from agent_reminiscence.react.learning import LearningByModel
 from agent_reminiscence.react.manager import ReactAgentManager, Reasoned, Sink, Surroundings
@@ -47,7 +48,7 @@ class ReactMemAgentManager(ReactAgentManager):
 
     def __init__(
         self,
-        model: Model | str,
+        model: Model | str | ChosenModel,
         services: MemoryServices,
         *,
         clock: Callable[[], datetime],

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from pydantic_ai.models import Model
@@ -18,6 +16,7 @@ from pydantic_ai.toolsets import AbstractToolset
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import ReminiscenceError
+from agent_reminiscence.react.chosen_model import ChosenModel
 from agent_reminiscence.react.config import ReactMemConfig
 from agent_reminiscence.react.failures import failure_of
 from agent_reminiscence.react.journal import Finished, Journal, as_finished
@@ -29,7 +28,7 @@ from agent_reminiscence.react.memory_services import MemoryServices
 from agent_reminiscence.react.models import AgentFailure, AgentRequest, AgentResponse, AgentUsage, RecalledMemory
 from agent_reminiscence.react.registry import Registry
 from agent_reminiscence.react.scope import Scope, default_scope, invocation_conversation
-from agent_reminiscence.react.service import final_response, last_of, streamed
+from agent_reminiscence.react.serving import Service, final_response
 from agent_reminiscence.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -43,13 +42,14 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class ReactMemService:
+class ReactMemService(Service[ReactMemAgentManager]):
     """An agent with memory, behind the interface of `ReactService`.
 
     Use it as `async with ReactMemService(model, memory) as agent:`; leaving it waits until all answers are recorded.
 
     Args:
-        model: A Pydantic AI model, or its name.
+        model: A Pydantic AI model, or its name; several names, separated by commas, stand in for each other. Models of
+            Ollama are asked at the memory's `ollama_base_url`.
         memory: Open; stays open when the service is closed.
         toolsets: The agent's tools; see `ReactAgentManager`.
         learning_model: Draws facts and lessons after the answer; None: `model` does.
@@ -60,6 +60,9 @@ class ReactMemService:
         tracer_provider: Receives OpenTelemetry spans; None uses the process's global provider.
         meter_provider: Receives OpenTelemetry metrics; None uses the global one.
         deps: The application's own dependencies; a tool finds them as `ctx.deps.deps`.
+
+    Raises:
+        ConfigurationError: A name says no model, or its provider's client or settings are missing.
     """
 
     def __init__(
@@ -84,19 +87,27 @@ class ReactMemService:
         self._services = services or MemoryServices.of(memory, self._config, scope)
         prompts = self._config.prompts
         telemetry = Telemetry(tracer_provider, meter_provider)
-        self._manager = ReactMemAgentManager(
-            model,
+
+        def chosen(given: Model | str, argument: str) -> ChosenModel:
+            return ChosenModel(given, argument=argument, ollama_base_url=memory.config.ollama_base_url)
+
+        reasons = chosen(model, "model")
+        learns = reasons if learning_model is None else chosen(learning_model, "learning_model")
+        sums_up = None if summary_model is None else chosen(summary_model, "summary_model")
+        manager = ReactMemAgentManager(
+            reasons,
             self._services,
             clock=clock,
             toolsets=toolsets,
             config=self._config,
-            summariser=None if summary_model is None else LearningByModel(summary_model, prompts),
+            summariser=None if sums_up is None else LearningByModel(sums_up, prompts),
             telemetry=telemetry,
             deps=deps,
         )
+        super().__init__(manager, *dict.fromkeys(one for one in (reasons, learns, sums_up) if one is not None))
         learning: Learning = LearningByRules()
         if self._config.learn_with == "model":
-            learning = LearningByModel(learning_model or model, prompts)
+            learning = LearningByModel(learns, prompts)
         self._journal = Journal(memory)
         self._registry = Registry(memory)
         self.lifecycle = Lifecycle(
@@ -110,48 +121,23 @@ class ReactMemService:
             clock=clock,
             telemetry=telemetry,
         )
-        self._open = AsyncExitStack()
         self._working: set[asyncio.Future[Any]] = set()
 
-    async def __aenter__(self) -> Self:
-        await self._open.enter_async_context(self._manager.agent)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
-
     async def close(self) -> None:
-        """Wait until what was answered is recorded, then disconnect from the MCP servers, as `ReactService` does."""
+        """Wait until what was answered is recorded, then disconnect from models and MCP servers."""
         await self.drain()
-        await self._open.aclose()
+        await super().close()
 
     async def drain(self) -> None:
         """Wait until what was answered is recorded."""
         while self._working:
             await asyncio.wait(self._working)
 
-    async def run(self, request: AgentRequest) -> AsyncGenerator[AgentResponse]:
-        """Answer a question. The last message is final; without `streaming`, it is the only one.
-
-        Closing the iterator early cancels the invocation, unless it has been answered. What it leaves in memory is
-        recorded after the final message, in a task of the service.
-        """
-        invocation_id = request.invocation_id or str(uuid4())
-
-        async def work(sink: Sink) -> AgentResponse:
-            if self._config.memory_mode == "off" or not request.enable_memory:
-                return final_response(invocation_id, await self._manager.reason(request, invocation_id, sink))
-            return await self._remember(request, invocation_id, sink)
-
-        async with aclosing(streamed(work)) as messages:
-            async for message in messages:
-                yield message
-
-    async def answer(self, request: AgentRequest) -> AgentResponse:
-        """The final message alone."""
-        return await last_of(self.run(request))
+    async def _respond(self, request: AgentRequest, invocation_id: str, sink: Sink) -> AgentResponse:
+        """Answer a question; what it leaves in memory is recorded after the final message, in a task of the service."""
+        if self._config.memory_mode == "off" or not request.enable_memory:
+            return await self._reason(request, invocation_id, sink)
+        return await self._remember(request, invocation_id, sink)
 
     async def _remember(self, request: AgentRequest, invocation_id: str, sink: Sink) -> AgentResponse:
         """Recall, reason and note the answer."""
@@ -164,7 +150,7 @@ class ReactMemService:
             return _repeated(invocation_id, begun.answered)
         warnings = tuple(f"recall: {one.message}" for one in begun.recalled.failures)
         if not begun.is_on:
-            without = final_response(invocation_id, await self._manager.reason(request, invocation_id, sink))
+            without = await self._reason(request, invocation_id, sink)
             return without.model_copy(update={"warnings": warnings})
         may_write = self._config.memory_mode == "write"
         reasoned = await self._manager.reason_over(request, invocation_id, sink, begun.recalled, may_write=may_write)

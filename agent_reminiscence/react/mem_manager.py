@@ -44,6 +44,7 @@ class ReactMemAgentManager(ReactAgentManager):
         services: Where facts, episodes and conversations come from.
         summariser: Summarises steps that no longer fit; None: they are listed by rules.
         telemetry: Observes recall.
+        is_enabled: Whether a user's memory is on; asked before a tool stores something. None: it always is.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class ReactMemAgentManager(ReactAgentManager):
         config: ReactMemConfig,
         summariser: LearningByModel | None = None,
         telemetry: Telemetry | None = None,
+        is_enabled: Callable[[str], Awaitable[bool]] | None = None,
         deps: Any = None,
     ) -> None:
         super().__init__(model, toolsets=toolsets, config=config, prompts=config.prompts, deps=deps)
@@ -74,6 +76,7 @@ class ReactMemAgentManager(ReactAgentManager):
                 fact_top_k=max(config.fact_retrieval_top_k, 1),
                 episode_top_k=max(config.episode_retrieval_top_k, 1),
                 allowed=config.allow_sensitive,
+                is_enabled=is_enabled,
             )
             for may_write in (False, True)
         }

@@ -85,6 +85,7 @@ class ReactMemService(Service[ReactMemAgentManager]):
         self._memory = memory
         self._scope = scope
         self._services = services or MemoryServices.of(memory, self._config, scope)
+        self._registry = Registry(memory)
         prompts = self._config.prompts
         telemetry = Telemetry(tracer_provider, meter_provider)
 
@@ -102,6 +103,7 @@ class ReactMemService(Service[ReactMemAgentManager]):
             config=self._config,
             summariser=None if sums_up is None else LearningByModel(sums_up, prompts),
             telemetry=telemetry,
+            is_enabled=self._registry.is_enabled,
             deps=deps,
         )
         super().__init__(manager, *dict.fromkeys(one for one in (reasons, learns, sums_up) if one is not None))
@@ -109,7 +111,6 @@ class ReactMemService(Service[ReactMemAgentManager]):
         if self._config.learn_with == "model":
             learning = LearningByModel(learns, prompts)
         self._journal = Journal(memory)
-        self._registry = Registry(memory)
         self.lifecycle = Lifecycle(
             memory,
             self._services,
@@ -165,8 +166,9 @@ class ReactMemService(Service[ReactMemAgentManager]):
         try:
             event = await asyncio.shield(noted)
         except ReminiscenceError as error:
-            warning = f"not recorded: {failure_of(error).message}"
-            return response.model_copy(update={"warnings": (*response.warnings, warning)})
+            return _with_warning(response, f"not recorded: {failure_of(error).message}")
+        if event is None:
+            return _with_warning(response, "not recorded: the user's memory was switched off meanwhile")
         if event.payload.get("attempt") == finished.attempt:
             return response
         # The same invocation was answered elsewhere meanwhile: whoever asks gets one answer.
@@ -206,8 +208,14 @@ class ReactMemService(Service[ReactMemAgentManager]):
         conversation = invocation_conversation(request.conversation_id, invocation_id)
         return await self._journal.find(external_id, conversation, invocation_id)
 
-    async def _note(self, external_id: str, finished: Finished) -> Event:
-        """Record that the invocation is over, then in a task of its own all that follows from it."""
+    async def _note(self, external_id: str, finished: Finished) -> Event | None:
+        """Record that the invocation is over, then in a task of its own all that follows from it.
+
+        Returns:
+            The event; None if the user's memory has been switched off since the question.
+        """
+        if not await self._registry.is_enabled(finished.user):
+            return None
         await self._registry.open(finished.user, finished.collection)
         event = await self._journal.finish(external_id, finished)
         # The next question may come at once, and is to be shown this one.
@@ -244,6 +252,10 @@ class _Begun:
 
 
 _UNKNOWN: Final = AgentFailure(reason="memory_failed", message="the memory cannot be reached; nothing is remembered")
+
+
+def _with_warning(response: AgentResponse, warning: str) -> AgentResponse:
+    return response.model_copy(update={"warnings": (*response.warnings, warning)})
 
 
 def _is_worth_recording(reasoned: Reasoned) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, Final
 
 from pydantic_ai import RunContext
 from pydantic_ai.toolsets import FunctionToolset
 
+from agent_reminiscence.exceptions import ReminiscenceError
 from agent_reminiscence.react.config import MemoryTool
 from agent_reminiscence.react.episodes import EPISODE_PREFIX
 from agent_reminiscence.react.facts import FACT_PREFIX
@@ -34,8 +35,13 @@ def memory_toolset(
     fact_top_k: int,
     episode_top_k: int,
     allowed: frozenset[SensitiveKind],
+    is_enabled: Callable[[str], Awaitable[bool]] | None = None,
 ) -> FunctionToolset[RunDeps[Any]]:
-    """Tools to look something up in memory, and to store a fact."""
+    """Tools to look something up in memory, and to store a fact.
+
+    Args:
+        is_enabled: Whether a user's memory is on, which may change during a run; None: it always is.
+    """
     tools: FunctionToolset[RunDeps[Any]] = FunctionToolset(id="react_memory")
 
     async def retrieve_facts(ctx: RunContext[RunDeps[Any]], query: str) -> str:
@@ -82,6 +88,11 @@ def memory_toolset(
         """
         if forbidden := sensitive_kinds(fact_content) - allowed:
             return f"Not stored: facts about {', '.join(sorted(forbidden))} are not kept."
+        try:
+            if is_enabled is not None and not await is_enabled(ctx.deps.user):
+                return "Not stored: the user's memory is switched off."
+        except ReminiscenceError:
+            return _UNAVAILABLE
         done = await stored.store_fact(
             StoreFactRequest(
                 user=ctx.deps.user,

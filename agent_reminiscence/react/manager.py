@@ -27,6 +27,9 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models import Model
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.run import AgentRun
 from pydantic_ai.toolsets import AbstractToolset
 from pydantic_ai.usage import RunUsage, UsageLimits
@@ -35,7 +38,7 @@ from agent_reminiscence.react.chosen_model import ChosenModel
 from agent_reminiscence.react.config import AgentConfig
 from agent_reminiscence.react.models import AgentFailure, AgentRequest, AgentResponse, AgentStep, AgentUsage
 from agent_reminiscence.react.prompts import ReactPrompts
-from agent_reminiscence.react.steps import as_messages, observation_of, steps_of
+from agent_reminiscence.react.steps import as_messages, observation_of, steps_of, thought_of
 from agent_reminiscence.react.toolbox import RunDeps, ToolFailures, toolset_of_groups
 from agent_reminiscence.text.storable import storable_text
 
@@ -135,7 +138,8 @@ class ReactAgentManager:
         Returns:
             The answer, or why there is none. Nothing that a model, a tool or a limit does raises an error.
         """
-        run = _Run(invocation_id, sink if request.streaming else None)
+        model = self._model.get()
+        run = _Run(invocation_id, sink if request.streaming else None, can_stream=_can_stream(model))
         usage = RunUsage()
         deps = RunDeps(
             user=request.user,
@@ -155,7 +159,7 @@ class ReactAgentManager:
                 limit,
                 self._agent.iter(
                     message_history=self._messages(request, surroundings),
-                    model=self._model.get(),
+                    model=model,
                     deps=deps,
                     instructions=surroundings.instructions or None,
                     usage=usage,
@@ -208,24 +212,44 @@ class ReactAgentManager:
         return [ModelRequest(parts=[prompt]), *as_messages(request.history)]
 
 
+def _can_stream(model: Model) -> bool:
+    """Whether a model gives its response in pieces; asking one that does not is an error."""
+    match model:
+        case FunctionModel():
+            return model.stream_function is not None
+        case FallbackModel():
+            return all(map(_can_stream, model.models))
+        case WrapperModel():
+            return _can_stream(model.wrapped)
+        case _:
+            return type(model).request_stream is not Model.request_stream
+
+
 @dataclass(slots=True)
 class _Run:
-    """Follows a run, and notes its steps."""
+    """Follows a run, and notes its steps.
+
+    Attributes:
+        can_stream: Whether the model gives its thoughts in pieces; else each is sent as one.
+    """
 
     invocation_id: str
     sink: Sink | None
+    can_stream: bool
     steps: list[AgentStep] = field(default_factory=list)
 
     async def follow(self, run: AgentRun[RunDeps[Any], str]) -> None:
         node = run.next_node
         while not Agent.is_end_node(node):
             if Agent.is_model_request_node(node):
-                if self.sink is not None:
+                if self.sink is not None and self.can_stream:
                     async with node.stream(run.ctx) as events:
                         async for event in events:
                             self._think(event)
             elif Agent.is_call_tools_node(node):
                 response = node.model_response
+                if not self.can_stream:
+                    self._say(thought_of(response))
                 observed: dict[str, str] = {}
                 try:
                     async with node.stream(run.ctx) as results:
@@ -244,8 +268,12 @@ class _Run:
                 text = content
             case PartDeltaEvent(delta=TextPartDelta(content_delta=content) | ThinkingPartDelta(content_delta=content)):
                 text = content or ""
-        if text and self.sink is not None:
-            self.sink(AgentResponse(invocation_id=self.invocation_id, thought=text, is_partial=True))
+        self._say(text)
+
+    def _say(self, thought: str) -> None:
+        """Send a thought, or a piece of one."""
+        if thought and self.sink is not None:
+            self.sink(AgentResponse(invocation_id=self.invocation_id, thought=thought, is_partial=True))
 
     def _observe(self, response: ModelResponse, call_id: str, observed: dict[str, str]) -> None:
         """Send the step that has just been finished."""

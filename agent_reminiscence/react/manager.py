@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -75,6 +75,7 @@ class Surroundings:
         instructions: Added to the persona.
         recalled_keys: Of the facts and episodes in it.
         toolsets: Further tools, which belong to every group.
+        may_store: Whether the run may still store facts; None: nothing can forbid it.
     """
 
     recalled: Sequence[UserContent] = ()
@@ -82,6 +83,7 @@ class Surroundings:
     instructions: str = ""
     toolsets: Sequence[AbstractToolset[Any]] = ()
     capabilities: Sequence[AbstractCapability[Any]] = field(default=())
+    may_store: Callable[[], Awaitable[bool]] | None = None
 
 
 NO_SURROUNDINGS: Final = Surroundings()
@@ -150,6 +152,7 @@ class ReactAgentManager:
             invocation_id=invocation_id,
             deps=self._deps,
             recalled=set(surroundings.recalled_keys),
+            may_store=surroundings.may_store,
         )
         failure: AgentFailure | None = None
         answer = ""

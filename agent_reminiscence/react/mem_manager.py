@@ -44,7 +44,6 @@ class ReactMemAgentManager(ReactAgentManager):
         services: Where facts, episodes and conversations come from.
         summariser: Summarises steps that no longer fit; None: they are listed by rules.
         telemetry: Observes recall.
-        is_enabled: Whether a user's memory is on; asked before a tool stores something. None: it always is.
     """
 
     def __init__(
@@ -57,7 +56,6 @@ class ReactMemAgentManager(ReactAgentManager):
         config: ReactMemConfig,
         summariser: LearningByModel | None = None,
         telemetry: Telemetry | None = None,
-        is_enabled: Callable[[str], Awaitable[bool]] | None = None,
         deps: Any = None,
     ) -> None:
         super().__init__(model, toolsets=toolsets, config=config, prompts=config.prompts, deps=deps)
@@ -76,7 +74,6 @@ class ReactMemAgentManager(ReactAgentManager):
                 fact_top_k=max(config.fact_retrieval_top_k, 1),
                 episode_top_k=max(config.episode_retrieval_top_k, 1),
                 allowed=config.allow_sensitive,
-                is_enabled=is_enabled,
             )
             for may_write in (False, True)
         }
@@ -108,9 +105,13 @@ class ReactMemAgentManager(ReactAgentManager):
         sink: Sink,
         recalled: RecalledMemory,
         *,
-        may_write: bool,
+        may_store: Callable[[], Awaitable[bool]] | None,
     ) -> Reasoned:
-        """Reason with what was recalled, within the budget of working memory."""
+        """Reason with what was recalled, within the budget of working memory.
+
+        Args:
+            may_store: Whether the run's tool may store a fact, asked each time; None: there is no such tool.
+        """
         config = self._mem_config
         working = WorkingMemory(request.question, self._clock())
         summaries = None if self._summariser is None else StepSummaries(self._summariser)
@@ -129,8 +130,9 @@ class ReactMemAgentManager(ReactAgentManager):
                 recalled=shown,
                 recalled_keys=keys_of(recalled.facts, recalled.episodes),
                 instructions=config.prompts.memory,
-                toolsets=[self._tools[may_write], working_toolset(working)],
+                toolsets=[self._tools[may_store is not None], working_toolset(working)],
                 capabilities=[window],
+                may_store=may_store,
             ),
         )
         recalled_tokens = sum(count_tokens(part.content) for part in shown)

@@ -14,7 +14,7 @@ from pydantic_ai.models import Model
 from pydantic_ai.toolsets import AbstractToolset
 
 from agent_reminiscence.core import AgentMem
-from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.event import Event, EventKind
 from agent_reminiscence.exceptions import ReminiscenceError
 from agent_reminiscence.react.chosen_model import ChosenModel
 from agent_reminiscence.react.config import ReactMemConfig
@@ -103,7 +103,6 @@ class ReactMemService(Service[ReactMemAgentManager]):
             config=self._config,
             summariser=None if sums_up is None else LearningByModel(sums_up, prompts),
             telemetry=telemetry,
-            is_enabled=self._registry.is_enabled,
             deps=deps,
         )
         super().__init__(manager, *dict.fromkeys(one for one in (reasons, learns, sums_up) if one is not None))
@@ -154,21 +153,29 @@ class ReactMemService(Service[ReactMemAgentManager]):
             without = await self._reason(request, invocation_id, sink)
             return without.model_copy(update={"warnings": warnings})
         may_write = self._config.memory_mode == "write"
-        reasoned = await self._manager.reason_over(request, invocation_id, sink, begun.recalled, may_write=may_write)
+
+        async def may_still_write() -> bool:
+            return await self._may_still_write(request.user, external_id, begun.position)
+
+        reasoned = await self._manager.reason_over(
+            request, invocation_id, sink, begun.recalled, may_store=may_still_write if may_write else None
+        )
         shown = begun.recalled if self._config.show_retrieval else None
         response = final_response(invocation_id, reasoned).model_copy(update={"memory": shown, "warnings": warnings})
         if not may_write or not _is_worth_recording(reasoned):
             return response
         finished = _finished(request, invocation_id, reasoned)
         # A client that hangs up now has perhaps been answered already: it is recorded all the same.
-        noted = asyncio.ensure_future(self._note(external_id, finished))
+        noted = asyncio.ensure_future(self._note(external_id, finished, begun.position))
         self._keep(noted)
         try:
             event = await asyncio.shield(noted)
         except ReminiscenceError as error:
             return _with_warning(response, f"not recorded: {failure_of(error).message}")
         if event is None:
-            return _with_warning(response, "not recorded: the user's memory was switched off meanwhile")
+            return _with_warning(
+                response, "not recorded: the memory was switched off meanwhile, or something in it erased"
+            )
         if event.payload.get("attempt") == finished.attempt:
             return response
         # The same invocation was answered elsewhere meanwhile: whoever asks gets one answer.
@@ -186,9 +193,12 @@ class ReactMemService(Service[ReactMemAgentManager]):
         nothing = RecalledMemory()
         try:
             async with asyncio.timeout(self._config.memory_timeout_seconds):
-                if not await self._registry.is_enabled(request.user):
-                    return _Begun(nothing, is_on=False, answered=None)
                 may_write = self._config.memory_mode == "write"
+                is_on, position = await asyncio.gather(
+                    self._registry.is_enabled(request.user), self._memory.ledger.head(external_id)
+                )
+                if not is_on:
+                    return _Begun(nothing, is_on=False, answered=None)
                 recalled, answered = await asyncio.gather(
                     self._manager.recall(request, invocation_id if may_write else None),
                     self._find_answer(request, external_id, invocation_id),
@@ -199,7 +209,7 @@ class ReactMemService(Service[ReactMemAgentManager]):
             return _Begun(nothing.model_copy(update={"failures": (_UNKNOWN,)}), is_on=False, answered=None)
         except TimeoutError:
             return _Begun(timed_out(self._config.memory_timeout_seconds), is_on=False, answered=None)
-        return _Begun(recalled, is_on=True, answered=answered)
+        return _Begun(recalled, is_on=True, answered=answered, position=position)
 
     async def _find_answer(self, request: AgentRequest, external_id: str, invocation_id: str) -> Event | None:
         """An earlier answer to this very invocation; a client that gave no id cannot repeat it."""
@@ -208,13 +218,25 @@ class ReactMemService(Service[ReactMemAgentManager]):
         conversation = invocation_conversation(request.conversation_id, invocation_id)
         return await self._journal.find(external_id, conversation, invocation_id)
 
-    async def _note(self, external_id: str, finished: Finished) -> Event | None:
+    async def _may_still_write(self, user: str, external_id: str, begun: int) -> bool:
+        """Whether a run may write: not if it may have been shown what has been erased since it began.
+
+        Args:
+            begun: Position of the ledger when the run began.
+        """
+        is_on, erased = await asyncio.gather(
+            self._registry.is_enabled(user),
+            self._memory.ledger.read(external_id, after=begun, kinds=[EventKind.ERASED], limit=1),
+        )
+        return is_on and not erased
+
+    async def _note(self, external_id: str, finished: Finished, begun: int) -> Event | None:
         """Record that the invocation is over, then in a task of its own all that follows from it.
 
         Returns:
-            The event; None if the user's memory has been switched off since the question.
+            The event; None if the user's memory has been switched off since the question, or something erased.
         """
-        if not await self._registry.is_enabled(finished.user):
+        if not await self._may_still_write(finished.user, external_id, begun):
             return None
         await self._registry.open(finished.user, finished.collection)
         event = await self._journal.finish(external_id, finished)
@@ -244,11 +266,13 @@ class _Begun:
     Attributes:
         is_on: Whether the user's memory is on, as far as is known.
         answered: The event of an earlier answer to this very invocation.
+        position: Of the ledger, before anything was read.
     """
 
     recalled: RecalledMemory
     is_on: bool
     answered: Event | None
+    position: int = 0
 
 
 _UNKNOWN: Final = AgentFailure(reason="memory_failed", message="the memory cannot be reached; nothing is remembered")

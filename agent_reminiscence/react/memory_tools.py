@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from pydantic_ai import RunContext
@@ -35,13 +35,8 @@ def memory_toolset(
     fact_top_k: int,
     episode_top_k: int,
     allowed: frozenset[SensitiveKind],
-    is_enabled: Callable[[str], Awaitable[bool]] | None = None,
 ) -> FunctionToolset[RunDeps[Any]]:
-    """Tools to look something up in memory, and to store a fact.
-
-    Args:
-        is_enabled: Whether a user's memory is on, which may change during a run; None: it always is.
-    """
+    """Tools to look something up in memory, and to store a fact."""
     tools: FunctionToolset[RunDeps[Any]] = FunctionToolset(id="react_memory")
 
     async def retrieve_facts(ctx: RunContext[RunDeps[Any]], query: str) -> str:
@@ -89,8 +84,8 @@ def memory_toolset(
         if forbidden := sensitive_kinds(fact_content) - allowed:
             return f"Not stored: facts about {', '.join(sorted(forbidden))} are not kept."
         try:
-            if is_enabled is not None and not await is_enabled(ctx.deps.user):
-                return "Not stored: the user's memory is switched off."
+            if ctx.deps.may_store is not None and not await ctx.deps.may_store():
+                return "Not stored: the memory was switched off, or something in it erased."
         except ReminiscenceError:
             return _UNAVAILABLE
         done = await stored.store_fact(

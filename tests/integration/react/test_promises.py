@@ -114,9 +114,40 @@ async def test_a_memory_that_is_switched_off_during_a_run_is_written_nothing_of_
         response = await agent.answer(_request("What is a giraffe?"))
 
     assert (response.answer, response.error) == ("noted", None)
-    assert response.steps[1].observation == "Not stored: the user's memory is switched off."
-    assert response.warnings == ("not recorded: the user's memory was switched off meanwhile",)
+    assert response.steps[1].observation.startswith("Not stored: the memory was switched off")
+    assert response.warnings == ("not recorded: the memory was switched off meanwhile, or something in it erased",)
     assert await _kinds(memory) == []
+
+
+async def test_what_is_being_answered_during_a_purge_does_not_bring_back_what_it_was_shown(memory: AgentMem) -> None:
+    """The answer may quote it, and a tool may store it; the next question is recorded again."""
+    await MemoryFacts(memory).store_fact(StoreFactRequest(user="ana", content="Ana saw a giraffe."))
+    tools: FunctionToolset[Any] = FunctionToolset()
+    brain = Brain(
+        lambda asked: (
+            (act("purge"), act("store_fact", fact_content="Ana saw a giraffe."))[asked.turn]
+            if asked.turn < 2
+            else "A giraffe."
+        )
+    )
+    agent = ReactMemService(brain.model, memory, toolsets=[tools], config=ReactMemConfig(learn_with="rules"))
+
+    @tools.tool_plain
+    async def purge() -> str:
+        """Erase everything."""
+        await agent.lifecycle.purge_user("ana")
+        return "erased"
+
+    async with agent:
+        response = await agent.answer(_request("What was it that Ana saw?"))
+        brain.reason = lambda _: "noted"
+        await agent.answer(_request("And now?"))
+
+    assert "Ana saw a giraffe." in brain.asked[0].prompt
+    assert (response.answer, response.error) == ("A giraffe.", None)
+    assert response.warnings
+    assert "giraffe" not in await _everything(memory)
+    assert (await _kinds(memory)).count("react.invocation") == 1
 
 
 async def test_a_deployment_that_only_reads_maintains_nothing(memory: AgentMem) -> None:

@@ -42,6 +42,7 @@ class AgentConfig(BaseModel):
     )
     persona: str = Field(default=DEFAULT_PERSONA, description="Who the agent is; its first instructions.")
     additional_context: str = Field(default="", description="What else the model is always told.")
+    prompts: ReactPrompts = Field(default_factory=ReactPrompts, description="The texts that the model is shown.")
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
@@ -117,7 +118,6 @@ class ReactMemConfig(AgentConfig):
         default=frozenset(), description="Kinds of sensitive facts that may be extracted: secret, health, payment."
     )
     show_retrieval: bool = Field(default=False, description="Whether the client sees what was recalled.")
-    prompts: ReactPrompts = Field(default_factory=ReactPrompts, description="The texts that the model is shown.")
 
     @field_validator("memory_mode", mode="before")
     @classmethod

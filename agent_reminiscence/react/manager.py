@@ -37,7 +37,6 @@ from pydantic_ai.usage import RunUsage, UsageLimits
 from agent_reminiscence.react.chosen_model import ChosenModel
 from agent_reminiscence.react.config import AgentConfig
 from agent_reminiscence.react.models import AgentFailure, AgentRequest, AgentResponse, AgentStep, AgentUsage
-from agent_reminiscence.react.prompts import ReactPrompts
 from agent_reminiscence.react.steps import as_messages, observation_of, steps_of, thought_of
 from agent_reminiscence.react.toolbox import RunDeps, ToolFailures, toolset_of_groups
 from agent_reminiscence.text.storable import storable_text
@@ -105,11 +104,9 @@ class ReactAgentManager:
         *,
         toolsets: Sequence[AbstractToolset[Any]] = (),
         config: AgentConfig,
-        prompts: ReactPrompts | None = None,
         deps: Any = None,
     ) -> None:
         self._config = config
-        self._prompts = prompts or ReactPrompts()
         self._deps = deps
         self._model = model if isinstance(model, ChosenModel) else ChosenModel(model, argument="model")
         self._agent: Agent[RunDeps[Any], str] = Agent(
@@ -209,7 +206,8 @@ class ReactAgentManager:
         """The question with its surroundings, and the steps already taken."""
         asked = [request.question]
         if request.state:
-            asked = [f"{self._prompts.state}:\n{request.state}", f"{self._prompts.task}:\n{request.question}"]
+            prompts = self._config.prompts
+            asked = [f"{prompts.state}:\n{request.state}", f"{prompts.task}:\n{request.question}"]
         content: list[UserContent] = [*surroundings.recalled, *asked]
         prompt = UserPromptPart(request.question if content == [request.question] else content)
         return [ModelRequest(parts=[prompt]), *as_messages(request.history)]

@@ -58,7 +58,7 @@ class ReactMemAgentManager(ReactAgentManager):
         telemetry: Telemetry | None = None,
         deps: Any = None,
     ) -> None:
-        super().__init__(model, toolsets=toolsets, config=config, prompts=config.prompts, deps=deps)
+        super().__init__(model, toolsets=toolsets, config=config, deps=deps)
         self._mem_config = config
         self._services = services
         self._summariser = summariser

@@ -22,6 +22,7 @@ from agent_reminiscence.react import (
     ReactMemConfig,
     ReactMemService,
     ReactService,
+    create_agent_service,
     default_scope,
 )
 from agent_reminiscence.react.config import MemoryMode
@@ -72,14 +73,13 @@ async def test_with_memory_off_it_is_the_stateless_agent(memory: AgentMem, off: 
     """The same answers, the same requests to the model, and not one event."""
     mode: MemoryMode = "off" if off == "mode" else "write"
     plain, remembering = Brain(_adds), Brain(_adds)
-    config = AgentConfig(max_iterations=5, additional_context="Be brief.")
-    stateless = ReactService(plain.model, toolsets=[_tools()], config=config)
-    async with ReactMemService(
-        remembering.model,
-        memory,
-        toolsets=[_tools()],
-        config=ReactMemConfig(max_iterations=5, additional_context="Be brief.", memory_mode=mode),
-    ) as with_memory:
+    said = {"max-iterations": 5, "additional-context": "Be brief.", "prompts": {"state": "Zustand", "task": "Frage"}}
+    stateless = create_agent_service({"agent": said}, plain.model, toolsets=[_tools()])
+    with_memory = create_agent_service(
+        {"agent": said, "agent-mem": {"memory-mode": mode}}, remembering.model, memory, toolsets=[_tools()]
+    )
+    assert isinstance(with_memory, ReactMemService)
+    async with with_memory:
         if off == "user":
             await with_memory.lifecycle.set_memory("ana", enabled=False)
         for given in (

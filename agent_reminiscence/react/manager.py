@@ -180,7 +180,7 @@ class ReactAgentManager:
         except Exception as error:  # noqa: BLE001 - a provider's client, or a server of tools, may raise anything
             if limit.expired():
                 failure = AgentFailure(
-                    reason="timeout", message=f"no answer within {self._config.timeout_seconds} s (timeout_seconds)"
+                    reason="timeout", message=f"no answer within {self._config.timeout_seconds:g} s (timeout_seconds)"
                 )
             else:
                 # Without its text, which may quote the prompt.

@@ -127,8 +127,10 @@ class Lifecycle:
 
     async def speak(self, event: Event) -> None:
         """Add an invocation to its conversation; if that fails, recording does it later."""
-        with suppress(NotRecordedError):
+        try:
             await self._recorder.speak(event)
+        except Exception as error:  # noqa: BLE001 - a replaced service may raise anything; the answer is not its to hold
+            _logger.warning("an invocation joins its conversation later: %s", type(error).__name__)
 
     async def record(self, external_id: str, event: Event) -> None:
         """Record what follows from an invocation; once, however often it is called at the same time.

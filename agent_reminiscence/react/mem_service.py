@@ -137,7 +137,10 @@ class ReactMemService(Service[ReactMemAgentManager]):
         """Answer a question; what it leaves in memory is recorded after the final message, in a task of the service."""
         if self._config.memory_mode == "off" or not request.enable_memory:
             return await self._reason(request, invocation_id, sink)
-        return await self._remember(request, invocation_id, sink)
+        try:
+            return await self._remember(request, invocation_id, sink)
+        except ReminiscenceError as error:
+            return _failed(invocation_id, failure_of(error))
 
     async def _remember(self, request: AgentRequest, invocation_id: str, sink: Sink) -> AgentResponse:
         """Recall, reason and note the answer."""
@@ -314,5 +317,8 @@ def _repeated(invocation_id: str, event: Event) -> AgentResponse:
 
 def _conflict(invocation_id: str) -> AgentResponse:
     message = f"invocation_id {invocation_id!r} was used for another question; a new question needs a new id"
-    failure = AgentFailure(reason="conflict", message=message)
+    return _failed(invocation_id, AgentFailure(reason="conflict", message=message))
+
+
+def _failed(invocation_id: str, failure: AgentFailure) -> AgentResponse:
     return final_response(invocation_id, Reasoned(answer="", steps=(), usage=AgentUsage(), failure=failure))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -12,7 +13,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.toolsets import FunctionToolset
 
-from agent_reminiscence import AgentMem, ConfigurationError
+from agent_reminiscence import AgentMem, Config, ConfigurationError
 from agent_reminiscence.react import (
     AgentFailure,
     AgentRequest,
@@ -55,6 +56,7 @@ from agent_reminiscence.react import (
     create_agent_service,
     default_scope,
 )
+from agent_reminiscence.redaction.redactor import Redaction
 from tests.support.brain import Brain, act, texts_of
 
 _REQUEST = AgentRequest(question="What is it?", user="ana", conversation_id="c-1", enable_memory=True)
@@ -198,6 +200,60 @@ async def test_so_can_conversations_and_episodes_with_all_that_happens_to_them(m
     scope = default_scope("ana", "default")
     assert await memory.get_active_memories(scope, key_prefix="episode/") == []
     assert "react.invocation" not in [event.kind for event in await memory.ledger.read(scope, limit=1_000)]
+
+
+async def test_a_service_of_ones_own_that_raises_costs_no_answer(memory: AgentMem) -> None:
+    """The invocation joins its conversation at the next maintenance, once."""
+
+    class Broken(_Notebook):
+        is_broken = True
+
+        async def update_conversation(
+            self, request: UpdateConversationMemoryRequest
+        ) -> UpdateConversationMemoryResponse:
+            if self.is_broken:
+                raise OSError("the notebook is wet")
+            return await super().update_conversation(request)
+
+    notebook = Broken()
+    services = replace(MemoryServices.of(memory), conversations=notebook)
+    async with ReactMemService(
+        Brain(lambda _: "done").model, memory, services=services, config=ReactMemConfig(learn_with="rules")
+    ) as agent:
+        response = await agent.answer(_REQUEST)
+        await agent.drain()
+        notebook.is_broken = False
+        report = await agent.lifecycle.maintain("ana")
+
+    assert (response.answer, response.error) == ("done", None)
+    assert (report.recorded, report.not_recorded) == (1, 0)
+    assert [one.query for one in notebook.said["c-1"]] == ["What is it?"]
+
+
+async def test_a_redactor_that_fails_is_a_value(config: Callable[..., Config]) -> None:
+    """Whether a repeated question is the same cannot be told then."""
+
+    class Rules:
+        are_there = True
+
+        def redact(self, text: str) -> Redaction:
+            if not self.are_there:
+                raise OSError("no rules")
+            return Redaction(text)
+
+    rules = Rules()
+    async with (
+        AgentMem(config(), redactor=rules) as memory,
+        ReactMemService(Brain(lambda _: "done").model, memory, config=ReactMemConfig(learn_with="rules")) as agent,
+    ):
+        request = _REQUEST.model_copy(update={"invocation_id": "i-1"})
+        await agent.answer(request)
+        await agent.drain()
+        rules.are_there = False
+        again = await agent.answer(request)
+
+    assert again.error is not None
+    assert again.error.message.startswith("RedactionError: ")
 
 
 async def test_every_text_of_ours_can_be_replaced(memory: AgentMem) -> None:

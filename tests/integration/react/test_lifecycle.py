@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -116,6 +117,31 @@ async def test_a_conversation_that_nobody_continues_ends_by_itself(config: MakeC
 
     assert [end.conversation_id for end in report.ended] == ["old"]
     assert again.ended == ()
+
+
+async def test_the_periodic_job_goes_on_after_a_fault_until_it_is_cancelled(config: MakeConfig) -> None:
+    """While the memory is closed it says so and tries again; then it ends what nobody continues."""
+    clock = _Clock()
+    brain = Brain(lambda _: "noted", close=lambda _: {"theme": "tea"})
+    memory = AgentMem(config(), clock=clock)
+    async with memory, ReactMemService(brain.model, memory, clock=clock) as agent:
+        await agent.answer(_request(conversation_id="old"))
+    clock.later(minutes=40)
+
+    job = asyncio.create_task(agent.lifecycle.run(interval_seconds=0.01))
+    await asyncio.sleep(0.05)
+    assert not job.done()
+    async with memory, asyncio.timeout(120):
+        tenant = default_scope("ana", "default")
+        while "react.conversation.closed" not in await _kinds(memory, tenant):  # noqa: ASYNC110 - the job tells nobody
+            await asyncio.sleep(0.02)
+        job.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await job
+
+
+async def _kinds(memory: AgentMem, external_id: str) -> set[str]:
+    return {event.kind for event in await memory.ledger.read(external_id)}
 
 
 async def test_a_conversation_whose_end_failed_ends_at_the_next_maintenance(config: MakeConfig) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from mcp.server import Server
 
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.server.mcp.knowledge_graph import build_knowledge_graph
+from agent_reminiscence.server.mcp.knowledge_graph.server import build_knowledge_graph
 from agent_reminiscence.server.mcp.native import build_native
 from agent_reminiscence.server.mcp.tools import Backing
 
@@ -26,7 +26,7 @@ KNOWLEDGE_GRAPH: Final = "knowledge-graph"
 _BUILDERS: Final = MappingProxyType[str, Builder](
     {
         NATIVE: build_native,
-        KNOWLEDGE_GRAPH: lambda backing: build_knowledge_graph(backing.memory, backing.caller_of),
+        KNOWLEDGE_GRAPH: build_knowledge_graph,
     }
 )
 

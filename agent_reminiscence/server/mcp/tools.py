@@ -52,11 +52,13 @@ class Backing:
         memory: Open while the server runs.
         caller_of: Tells who makes a request, from its context.
         count_recall: Called for each question that is answered.
+        has_sessions: Whether a connection outlasts its requests, so that a client can be told something later.
     """
 
     memory: AgentMem
     caller_of: CallerOf
     count_recall: Callable[[], None] = _count_nothing
+    has_sessions: bool = True
 
 
 @dataclass(frozen=True, slots=True)

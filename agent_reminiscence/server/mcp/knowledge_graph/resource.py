@@ -38,9 +38,11 @@ def add_resource(server: Server[Any], backing: Backing, subscribers: Subscribers
     server.add_request_handler("resources/list", types.PaginatedRequestParams, resource.list_all)
     server.add_request_handler("resources/templates/list", types.PaginatedRequestParams, resource.list_templates)
     server.add_request_handler("resources/read", types.ReadResourceRequestParams, resource.read)
-    server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, resource.subscribe)
-    server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, resource.unsubscribe)
     server.add_request_handler("subscriptions/listen", types.SubscriptionsListenRequestParams, resource.listen)
+    if backing.has_sessions:
+        # Elsewhere a subscription would end with the request that makes it, so the server does not claim to take any.
+        server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, resource.subscribe)
+        server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, resource.unsubscribe)
 
 
 class _GraphResource:

@@ -26,6 +26,7 @@ from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import EntityNotFoundError, InvalidInputError, RelationshipNotFoundError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services import validation
+from agent_reminiscence.services.graph import checks
 from agent_reminiscence.services.graph.naming import list_ids
 from agent_reminiscence.services.graph.stating import GraphStatements
 from agent_reminiscence.services.ledger.projector import Projector
@@ -112,19 +113,19 @@ class MemoryGraph:
             StoreError: The store is unavailable.
         """
         tenant = validation.external_id(external_id)
-        wanted = validation.graph_types(types)
+        wanted = checks.graph_types(types)
         most = validation.whole_number("limit", limit, minimum=1, maximum=MAX_GRAPH_ENTITIES)
         if alike is not None:
             if name is not None:
                 raise InvalidInputError("entities() takes name or alike, not both")
-            spelling = validation.entity_name("alike", alike)
+            spelling = checks.entity_name("alike", alike)
             found = await repeated(
                 lambda: self._graph.find_alike(tenant, spelling, types=wanted, limit=most),
                 operation="find_alike",
                 external_id=tenant,
             )
             return [entity for entity, _ in found]
-        names = None if name is None else [validation.entity_name("name", name)]
+        names = None if name is None else [checks.entity_name("name", name)]
         return await repeated(
             lambda: self._graph.find_entities(tenant, names=names, types=wanted, limit=most),
             operation="find_entities",
@@ -161,7 +162,7 @@ class MemoryGraph:
             StoreError: The store is unavailable.
         """
         tenant = validation.external_id(external_id)
-        start = validation.entity("entity", entity)
+        start = checks.entity("entity", entity)
         far = validation.whole_number("hops", hops, minimum=1, maximum=MAX_GRAPH_HOPS)
         where = self._filter(types, at, min_confidence, limit)
 
@@ -197,7 +198,7 @@ class MemoryGraph:
             StoreError: The store is unavailable.
         """
         tenant = validation.external_id(external_id)
-        start, end = validation.entity("from_entity", from_entity), validation.entity("to_entity", to_entity)
+        start, end = checks.entity("from_entity", from_entity), checks.entity("to_entity", to_entity)
         far = validation.whole_number("max_hops", max_hops, minimum=1, maximum=MAX_GRAPH_HOPS)
         where = self._filter(types, at, min_confidence)
 
@@ -238,12 +239,12 @@ class MemoryGraph:
         """
         tenant = validation.external_id(external_id)
         pattern = GraphPattern(
-            from_type=validation.graph_type("from_type", from_type),
-            relationship_type=validation.graph_type("relationship_type", relationship_type),
-            to_type=validation.graph_type("to_type", to_type),
-            from_properties=validation.properties("from_properties", from_properties),
-            relationship_properties=validation.properties("relationship_properties", relationship_properties),
-            to_properties=validation.properties("to_properties", to_properties),
+            from_type=checks.graph_type("from_type", from_type),
+            relationship_type=checks.graph_type("relationship_type", relationship_type),
+            to_type=checks.graph_type("to_type", to_type),
+            from_properties=checks.properties("from_properties", from_properties),
+            relationship_properties=checks.properties("relationship_properties", relationship_properties),
+            to_properties=checks.properties("to_properties", to_properties),
         )
         where = self._filter(None, at, min_confidence)
         most = validation.whole_number("limit", limit, minimum=1, maximum=MAX_RESULTS)
@@ -330,8 +331,8 @@ class MemoryGraph:
                 external_id=validation.external_id(external_id),
                 memory_id=named_id,
                 key=named_key,
-                name=validation.new_entity_name("name", name),
-                entity_type=validation.new_graph_type("entity_type", entity_type),
+                name=checks.new_entity_name("name", name),
+                entity_type=checks.new_graph_type("entity_type", entity_type),
                 description=validation.description(description),
                 metadata=validation.metadata(metadata),
                 actor=validation.optional_identifier("actor", actor),
@@ -389,20 +390,17 @@ class MemoryGraph:
             StoreError: The store is unavailable.
         """
         named_id, named_key = validation.memory_name(memory_id, key)
-        since = validation.optional_moment("start_date", start_date)
-        until = validation.optional_moment("end_date", end_date)
-        if since is not None and until is not None and until < since:
-            raise InvalidInputError(f"end_date {until.isoformat()} is before start_date {since.isoformat()}")
+        since, until = checks.period(start_date, end_date)
         return await self._statements.state_relationship(
             StateRelationshipRequest(
                 external_id=validation.external_id(external_id),
                 memory_id=named_id,
                 key=named_key,
-                from_entity=validation.new_or_known_entity("from_entity", from_entity),
-                relationship_type=validation.new_graph_type("relationship_type", relationship_type),
-                to_entity=validation.new_or_known_entity("to_entity", to_entity),
-                from_type=validation.new_graph_type("from_type", from_type),
-                to_type=validation.new_graph_type("to_type", to_type),
+                from_entity=checks.new_or_known_entity("from_entity", from_entity),
+                relationship_type=checks.new_graph_type("relationship_type", relationship_type),
+                to_entity=checks.new_or_known_entity("to_entity", to_entity),
+                from_type=checks.new_graph_type("from_type", from_type),
+                to_type=checks.new_graph_type("to_type", to_type),
                 description=validation.description(description),
                 start_date=since,
                 end_date=until,
@@ -445,8 +443,8 @@ class MemoryGraph:
         """
         asked = MergeRequest(
             external_id=validation.external_id(external_id),
-            survivor=validation.entity("survivor", survivor),
-            merged=validation.entity("merged", merged),
+            survivor=checks.entity("survivor", survivor),
+            merged=checks.entity("merged", merged),
             actor=validation.optional_identifier("actor", actor),
             source=validation.source(source),
         )
@@ -518,7 +516,7 @@ class MemoryGraph:
         """
         asked = UnmergeRequest(
             external_id=validation.external_id(external_id),
-            entity_id=validation.entity_id("entity_id", entity_id),
+            entity_id=checks.entity_id("entity_id", entity_id),
             actor=validation.optional_identifier("actor", actor),
             source=validation.source(source),
         )
@@ -566,7 +564,7 @@ class MemoryGraph:
         """
         asked = EndRelationshipRequest(
             external_id=validation.external_id(external_id),
-            relationship_id=validation.relationship_id(relationship_id),
+            relationship_id=checks.relationship_id(relationship_id),
             end_date=validation.optional_moment("end_date", end_date),
             actor=validation.optional_identifier("actor", actor),
             source=validation.source(source),
@@ -622,7 +620,7 @@ class MemoryGraph:
         self, types: Iterable[str] | None, at: datetime | None, min_confidence: float, limit: int = MAX_GRAPH_ENTITIES
     ) -> GraphFilter:
         return GraphFilter(
-            relationship_types=validation.graph_types(types),
+            relationship_types=checks.graph_types(types),
             at=validation.optional_moment("at", at),
             min_confidence=validation.share("min_confidence", min_confidence),
             max_entities=validation.whole_number("limit", limit, minimum=1, maximum=MAX_GRAPH_ENTITIES),

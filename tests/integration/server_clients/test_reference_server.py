@@ -48,7 +48,7 @@ _texts = st.lists(st.sampled_from(_COMMON_TEXTS) | st.sampled_from(_TEXTS), max_
 _entity = st.fixed_dictionaries({"name": _names, "entityType": st.sampled_from(_TYPES), "observations": _texts})
 _relation = st.fixed_dictionaries({"from": _names, "to": _names, "relationType": st.sampled_from(_SORTS)})
 _entities = st.lists(_entity, max_size=4, unique_by=lambda entity: str(entity["name"]))
-_relations = st.lists(_relation, max_size=4, unique_by=lambda relation: tuple(relation.values()))
+_relations = st.lists(_relation, max_size=4, unique_by=lambda relation: tuple(sorted(relation.items())))
 _additions = st.lists(st.fixed_dictionaries({"entityName": _names, "contents": _texts}), max_size=3)
 _deletions = st.lists(st.fixed_dictionaries({"entityName": _names, "observations": _texts}), max_size=3)
 _some_names = st.lists(_names, max_size=3)

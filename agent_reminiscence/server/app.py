@@ -43,7 +43,7 @@ _NO_TELEMETRY: Final[Any] = {
 
 
 def create_app(memory: AgentMem, authenticator: Authenticator, *, config: ServerConfig | None = None) -> FastAPI:
-    """An ASGI application over a memory: REST under `/v1`, MCP at `/mcp`, the inspector at `/`.
+    """An ASGI application over a memory: REST under `/v1`, MCP at and below `/mcp`, the inspector at `/`.
 
     Its `state` has, for the parts that are added to it:
 

@@ -21,7 +21,7 @@ from agent_reminiscence.server.rest.routes import operations
 __all__ = ["ROUTERS", "add_rest", "openapi"]
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
-    memories.router,
+    *memories.ROUTERS,
     conversations.router,
     recall.router,
     graph.router,

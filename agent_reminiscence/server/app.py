@@ -117,6 +117,7 @@ def create_app(memory: AgentMem, authenticator: Authenticator, *, config: Server
                 authenticator=authenticator,
                 limiter=RateLimiter(config.requests_per_minute),
                 open_paths=(METRICS_PATH,) if config.metrics_public else (),
+                check_seconds=config.credential_check_seconds,
             ),
         ],
     )

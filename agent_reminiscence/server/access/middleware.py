@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 from urllib.parse import quote
 
@@ -12,14 +13,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from agent_reminiscence.server.access.authenticators import Authenticator
+from agent_reminiscence.server.access.bearer import secret_of
 from agent_reminiscence.server.access.grants import Caller, acting_for, named_tenant
 from agent_reminiscence.server.access.limiter import RateLimiter
+from agent_reminiscence.server.access.watch import WatchedAnswer
+from agent_reminiscence.server.guards.refusal import refuse
 from agent_reminiscence.server.paths import OPEN, PROGRAMS, is_under, path_of
-from agent_reminiscence.server.problems import ProblemError, as_response
+from agent_reminiscence.server.problems import ProblemError
 
 CREDENTIAL_COOKIE: Final = "reminiscence_credential"
 TENANT_COOKIE: Final = "reminiscence_external_id"
 """For whom a delegate looks at the inspector; percent-encoded UTF-8, as in `X-External-Id`."""
+CHECK_SECONDS: Final = 10.0
 
 
 class AccessMiddleware:
@@ -27,15 +32,23 @@ class AccessMiddleware:
 
     Args:
         open_paths: What is open besides `OPEN`.
+        check_seconds: How often the credential of an answer that is still being sent is checked again.
     """
 
     def __init__(
-        self, app: ASGIApp, authenticator: Authenticator, limiter: RateLimiter, open_paths: tuple[str, ...] = ()
+        self,
+        app: ASGIApp,
+        authenticator: Authenticator,
+        limiter: RateLimiter,
+        open_paths: tuple[str, ...] = (),
+        *,
+        check_seconds: float = CHECK_SECONDS,
     ) -> None:
         self._app = app
         self._authenticator = authenticator
         self._limiter = limiter
         self._open_paths = (*OPEN, *open_paths)
+        self._check_seconds = check_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request that may not pass; else pass it on."""
@@ -47,21 +60,42 @@ class AccessMiddleware:
             await self._app(scope, receive, send)
             return
         try:
-            scope.setdefault("state", {})["caller"] = await self._caller(HTTPConnection(scope))
+            secret, caller = await self._caller(HTTPConnection(scope))
         except ProblemError as problem:
             answer = _to_sign_in(HTTPConnection(scope)) if problem.status == 401 else None
-            await (answer or as_response(problem))(scope, receive, send)
+            if answer is None:
+                await refuse(problem, scope, receive, send)
+            else:
+                await answer(scope, receive, send)
             return
-        await self._app(scope, receive, send)
+        scope.setdefault("state", {})["caller"] = caller
+        await self._answer(scope, receive, send, secret, caller)
 
-    async def _caller(self, request: HTTPConnection) -> Caller:
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, secret: str, caller: Caller) -> None:
+        """Pass a request on, and end its answer if the credential ends first."""
+        watched = WatchedAnswer(send, self._authenticator, secret, caller.grant, check_seconds=self._check_seconds)
+        try:
+            await self._app(scope, receive, watched.send)
+        except asyncio.CancelledError:
+            if not watched.was_ended:
+                raise
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()
+        finally:
+            watched.stop()
+        if watched.was_ended:
+            await watched.finish()
+
+    async def _caller(self, request: HTTPConnection) -> tuple[str, Caller]:
+        """The credential of a request, and who makes it."""
         is_program = is_under(path_of(request.scope), PROGRAMS)
         secret = _bearer(request.headers)
         by_cookie = secret is None and not is_program
         if by_cookie:
             secret = request.cookies.get(CREDENTIAL_COOKIE)
         grant = None if not secret else await self._authenticator.authenticate(secret)
-        if grant is None:
+        if secret is None or grant is None:
             raise ProblemError(
                 401,
                 "not-authenticated",
@@ -73,7 +107,7 @@ class AccessMiddleware:
         if asked is None and by_cookie and grant.external_id is None:
             # Empty: nobody has been chosen.
             asked = request.cookies.get(TENANT_COOKIE) or None
-        return acting_for(grant, None if asked is None else named_tenant(asked))
+        return secret, acting_for(grant, None if asked is None else named_tenant(asked))
 
 
 def _to_sign_in(request: HTTPConnection) -> Response | None:
@@ -90,8 +124,7 @@ def _to_sign_in(request: HTTPConnection) -> Response | None:
 
 
 def _bearer(headers: Headers) -> str | None:
-    scheme, _, secret = (_only(headers, "Authorization") or "").partition(" ")
-    return secret.strip() if scheme.lower() == "bearer" and secret.strip() else None
+    return secret_of(_only(headers, "Authorization") or "")
 
 
 def _only(headers: Headers, name: str) -> str | None:

@@ -38,6 +38,8 @@ class AccessKeys:
         self._scrubber = runtime.scrubber
         self._clock = runtime.clock
         self._administrators = administrators
+        self.revocations = 0
+        """How often this process has ended keys: whoever trusts an earlier check sees that it may no longer hold."""
 
     async def create(
         self,
@@ -140,6 +142,7 @@ class AccessKeys:
         wanted = validation.key_id(key_id)
         async with self._as_owner(admin_dsn, "keys revoke") as db:
             key = await self._keys.revoke(db, wanted)
+        self.revocations += 1
         if key is None:
             raise AccessKeyNotFoundError(wanted)
         return key
@@ -163,7 +166,9 @@ class AccessKeys:
         """
         tenant = validation.external_id(external_id)
         async with self._as_owner(admin_dsn, "keys forget") as db:
-            return await self._keys.delete(db, tenant)
+            count = await self._keys.delete(db, tenant)
+        self.revocations += 1
+        return count
 
     async def check(self, secret: str) -> KeyGrant | None:
         """What a key allows; None if it is none of this database's, has expired or was revoked.

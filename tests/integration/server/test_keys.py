@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -155,20 +156,56 @@ async def test_a_grant_says_what_the_key_says(memory: AgentMem, make_key: MakeKe
 
 
 async def test_a_revoked_key_is_refused_within_the_seconds_that_a_check_holds(
-    memory: AgentMem, make_key: MakeKey, admin_dsn: str
+    memory: AgentMem, unopened: AgentMem, make_key: MakeKey, admin_dsn: str
 ) -> None:
-    """A check holds from when it began, so the bound holds from when the key was revoked."""
+    """A check holds from when it began, so the bound holds from when another process has revoked the key."""
     clock = _Clock()
     authenticator = KeyAuthenticator(memory, clock=clock)
     key = await make_key("ida", "read")
     assert await authenticator.authenticate(key.secret) is not None
-    await memory.admin.keys.revoke(key.id, admin_dsn=admin_dsn)
+    async with unopened as another:
+        await another.admin.keys.revoke(key.id, admin_dsn=admin_dsn)
 
     clock.now = TRUSTED_SECONDS - 0.001
     assert await authenticator.authenticate(key.secret) is not None
     clock.now = TRUSTED_SECONDS
     assert await authenticator.authenticate(key.secret) is None
     assert authenticator._trusted == {}
+
+
+async def test_a_key_that_this_process_revokes_is_refused_at_once(
+    memory: AgentMem, make_key: MakeKey, admin_dsn: str
+) -> None:
+    """Or forgets; no other process tells it."""
+    authenticator = KeyAuthenticator(memory, clock=_Clock())
+    revoked, forgotten = await make_key("ida", "read"), await make_key("joe", "read")
+    for key in (revoked, forgotten):
+        assert await authenticator.authenticate(key.secret) is not None
+
+    await memory.admin.keys.revoke(revoked.id, admin_dsn=admin_dsn)
+    assert await authenticator.authenticate(revoked.secret) is None
+    assert await authenticator.authenticate(forgotten.secret) is not None
+    await memory.admin.keys.forget("joe", admin_dsn=admin_dsn)
+    assert await authenticator.authenticate(forgotten.secret) is None
+
+
+async def test_a_key_that_expires_is_refused_at_once(
+    memory: AgentMem, make_key: MakeKey, test_server: TestServer, database: str
+) -> None:
+    """However short a time ago it was checked."""
+    authenticator = KeyAuthenticator(memory, clock=_Clock())
+    key = await make_key("ida", "read", expires_at=datetime.now(UTC) + timedelta(hours=1))
+    assert await authenticator.authenticate(key.secret) is not None
+    # An hour passes.
+    [(hashed, (until, revocations, grant))] = authenticator._trusted.items()
+    authenticator._trusted[hashed] = until, revocations, replace(grant, expires_at=datetime.now(UTC))
+    db = await open_connection(test_server.administrator(database))
+    await db.execute(
+        "UPDATE reminiscence.access_key SET expires_at = clock_timestamp() WHERE id = $(id)p", {"id": key.id}
+    )
+    db.close()
+
+    assert await authenticator.authenticate(key.secret) is None
 
 
 async def test_a_key_that_is_refused_is_asked_for_each_time(memory: AgentMem, make_key: MakeKey) -> None:

@@ -269,6 +269,11 @@ class _Rules:
                     f"the parameter {name} of the query is there more than once; send it once",
                     extra={"errors": [{"at": f"query.{name}", "problem": "is repeated"}]},
                 )
+        for header in self.headers:
+            if len(request.headers.getlist(header)) > 1:
+                raise ProblemError(
+                    400, "header-repeated", f"the request has more than one header {header.title()}; send one"
+                )
         if request.method == "GET":
             return
         for header, (kind, detail) in _PROMISES.items():

@@ -6,15 +6,14 @@ import asyncio
 from typing import Final
 from urllib.parse import quote
 
-from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from agent_reminiscence.server.access.authenticators import Authenticator
-from agent_reminiscence.server.access.bearer import secret_of
 from agent_reminiscence.server.access.grants import Caller, acting_for, named_tenant
+from agent_reminiscence.server.access.headers import only_one, secret_of
 from agent_reminiscence.server.access.limiter import RateLimiter
 from agent_reminiscence.server.access.watch import WatchedAnswer
 from agent_reminiscence.server.guards.refusal import refuse
@@ -90,7 +89,7 @@ class AccessMiddleware:
     async def _caller(self, request: HTTPConnection) -> tuple[str, Caller]:
         """The credential of a request, and who makes it."""
         is_program = is_under(path_of(request.scope), PROGRAMS)
-        secret = _bearer(request.headers)
+        secret = secret_of(only_one(request.headers, "Authorization") or "")
         by_cookie = secret is None and not is_program
         if by_cookie:
             secret = request.cookies.get(CREDENTIAL_COOKIE)
@@ -103,7 +102,7 @@ class AccessMiddleware:
                 headers={"WWW-Authenticate": 'Bearer realm="agent-reminiscence"'},
             )
         self._limiter.take(grant)
-        asked = _only(request.headers, "X-External-Id")
+        asked = only_one(request.headers, "X-External-Id")
         if asked is None and by_cookie and grant.external_id is None:
             # Empty: nobody has been chosen.
             asked = request.cookies.get(TENANT_COOKIE) or None
@@ -121,19 +120,3 @@ def _to_sign_in(request: HTTPConnection) -> Response | None:
     back = f"{path}?{request.url.query}" if request.url.query else path
     is_read = request.scope["method"] in {"GET", "HEAD"}
     return RedirectResponse(f"/sign-in?next={quote(back, safe='')}" if is_read else "/sign-in", 303)
-
-
-def _bearer(headers: Headers) -> str | None:
-    return secret_of(_only(headers, "Authorization") or "")
-
-
-def _only(headers: Headers, name: str) -> str | None:
-    """A header that decides who is acting; None if it is not there.
-
-    Raises:
-        ProblemError: 400 if it is there more than once: a proxy may have read another one than we would.
-    """
-    found = headers.getlist(name)
-    if len(found) > 1:
-        raise ProblemError(400, "header-repeated", f"the request has more than one header {name}; send one")
-    return found[0] if found else None

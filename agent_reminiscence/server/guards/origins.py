@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agent_reminiscence.server.access.bearer import secret_of
+from agent_reminiscence.server.access.headers import secret_of
 from agent_reminiscence.server.guards.refusal import refuse
 from agent_reminiscence.server.paths import PROGRAMS, is_under, path_of
 from agent_reminiscence.server.problems import ProblemError

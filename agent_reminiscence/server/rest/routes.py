@@ -28,6 +28,7 @@ from agent_reminiscence.exceptions import (
     StoreUnavailableError,
 )
 from agent_reminiscence.server.access.grants import Caller, Scope
+from agent_reminiscence.server.access.headers import only_one
 from agent_reminiscence.server.problems import MEDIA_TYPE, ProblemError, as_response
 from agent_reminiscence.server.rest.fields import Body
 from agent_reminiscence.server.rest.problems import problem_of, told
@@ -270,10 +271,7 @@ class _Rules:
                     extra={"errors": [{"at": f"query.{name}", "problem": "is repeated"}]},
                 )
         for header in self.headers:
-            if len(request.headers.getlist(header)) > 1:
-                raise ProblemError(
-                    400, "header-repeated", f"the request has more than one header {header.title()}; send one"
-                )
+            only_one(request.headers, header.title())
         if request.method == "GET":
             return
         for header, (kind, detail) in _PROMISES.items():

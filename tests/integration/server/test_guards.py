@@ -308,6 +308,45 @@ async def test_whoever_has_no_key_takes_no_place_by_a_slow_form(unopened: AgentM
             writer.close()
 
 
+async def test_a_slow_sender_keeps_no_call_waiting(unopened: AgentMem) -> None:
+    """The place is somebody else's until more of the body comes; if there is none then, the call can be repeated."""
+    async with _on_stage(unopened, max_calls=1, max_waiting_calls=0, body_pause_seconds=60) as stage:
+
+        async def send_slowly() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            host, port = stage.served.url.removeprefix("http://").split(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(
+                f"POST /v1/count HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {_TOKEN}\r\n"
+                "Expect: 100-continue\r\nContent-Length: 6\r\n\r\n".encode()
+            )
+            async with asyncio.timeout(60):
+                assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
+                writer.write(b"abc")
+                # It waits aside.
+                while await stage.figure("reminiscence_http_calls_running"):  # noqa: ASYNC110 - no event
+                    await asyncio.sleep(0.02)
+            return reader, writer
+
+        async def status_of(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
+            writer.write(b"def")
+            async with asyncio.timeout(60):
+                head = await reader.readuntil(b"\r\n\r\n")
+            writer.close()
+            return int(head.split()[1])
+
+        slow = await send_slowly()
+        assert (await stage.client.get("/v1/openapi.json")).status_code == 200
+        assert await status_of(*slow) == 200
+
+        slow = await send_slowly()
+        call = asyncio.create_task(stage.client.get("/v1/slow"))
+        await stage.until_reached(1)
+        assert await status_of(*slow) == 503
+        stage.may_answer.set()
+        assert (await call).status_code == 200
+        assert await stage.figure("reminiscence_http_calls_running") == 0
+
+
 async def test_a_form_of_a_stranger_is_short_and_soon_there(unopened: AgentMem) -> None:
     """However long a body may be otherwise."""
     form = {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"}

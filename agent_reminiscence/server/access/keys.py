@@ -13,7 +13,7 @@ from typing import Final
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.access import is_key
 from agent_reminiscence.exceptions import ReminiscenceError
-from agent_reminiscence.server.access.grants import Grant
+from agent_reminiscence.server.access.grants import DayAllowance, Grant
 from agent_reminiscence.server.problems import ProblemError
 
 TRUSTED_SECONDS: Final = 2.0
@@ -81,16 +81,20 @@ class KeyAuthenticator:
             # From the beginning of the check, because it says what held then.
             until = self._clock() + TRUSTED_SECONDS
             revocations = self._memory.admin.keys.revocations
-            found = await self._memory.admin.keys.check(secret)
+            _, _, before = self._trusted.get(hashed, (0.0, 0, None))
+            made = 0 if before is None or before.day is None else before.day.made
+            found = await self._memory.admin.keys.check(secret, requests=made)
             self._trusted.pop(hashed, None)
             if found is None:
                 return None
+            allowed, today = found.requests_per_day, found.requests_today
             grant = Grant(
                 subject=f"key:{found.key_id}",
                 scopes=frozenset(found.scopes),
                 external_id=found.external_id,
                 expires_at=found.expires_at,
                 requests_per_minute=found.requests_per_minute,
+                day=None if allowed is None else DayAllowance(allowed, allowed - today),
             )
             self._trusted[hashed] = until, revocations, grant
             if len(self._trusted) > _MOST_GRANTS:

@@ -6,6 +6,8 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from datetime import time as time_of_day
 from ipaddress import ip_address, ip_network
 from typing import Final
 
@@ -71,19 +73,33 @@ class RateLimiter:
         """Count one request.
 
         Raises:
-            ProblemError: 429 if the bucket is empty; the request does not count.
+            ProblemError: 429 if the bucket is empty or the day's requests are used up; this one does not count.
         """
-        limit = grant.requests_per_minute or self._default
-        if limit is None:
-            return
-        if seconds := self._buckets.wait(grant.subject, limit):
-            raise ProblemError(
-                429,
-                "too-many-requests",
-                f"this credential may make {limit:,} requests a minute; wait {seconds} s",
-                headers={"Retry-After": str(seconds)},
-            )
-        self._buckets.take(grant.subject, limit)
+        limit, day = grant.requests_per_minute or self._default, grant.day
+        if limit is not None and (seconds := self._buckets.wait(grant.subject, limit)):
+            raise _too_many(f"{limit:,} requests a minute", seconds)
+        if day is not None and day.left <= 0:
+            raise _too_many(f"{day.limit:,} requests a day", _seconds_to_midnight())
+        if limit is not None:
+            self._buckets.take(grant.subject, limit)
+        if day is not None:
+            day.take()
+
+
+def _too_many(allowed: str, seconds: int) -> ProblemError:
+    return ProblemError(
+        429,
+        "too-many-requests",
+        f"this credential may make {allowed}; wait {seconds} s",
+        headers={"Retry-After": str(seconds)},
+    )
+
+
+def _seconds_to_midnight() -> int:
+    """Until the next day begins in UTC, rounded up."""
+    now = datetime.now(UTC)
+    midnight = datetime.combine(now.date() + timedelta(days=1), time_of_day.min, UTC)
+    return math.ceil((midnight - now).total_seconds())
 
 
 class WrongAttempts:

@@ -18,6 +18,7 @@ from agent_reminiscence.server import ServerConfig, create_app
 from agent_reminiscence.server.access.authenticators import LocalToken
 from agent_reminiscence.server.access.grants import Caller, Scope
 from agent_reminiscence.server.access.keys import TRUSTED_SECONDS, KeyAuthenticator
+from agent_reminiscence.server.access.limiter import RateLimiter
 from agent_reminiscence.server.access.setting_up import make_authenticator
 from agent_reminiscence.server.problems import ProblemError
 from tests.conftest import TestServer, dsn
@@ -153,6 +154,47 @@ async def test_a_grant_says_what_the_key_says(memory: AgentMem, make_key: MakeKe
     assert grant is not None
     assert (grant.subject, grant.external_id, set(grant.scopes)) == (f"key:{key.id}", "ida", {Scope.READ, Scope.ERASE})
     assert (grant.expires_at, grant.requests_per_minute) == (end, 7)
+
+
+async def test_the_requests_of_a_day_are_counted_for_all_servers_together(memory: AgentMem, make_key: MakeKey) -> None:
+    """Each server knows what the others let in when it checks the key again, and none forgets what it has let in."""
+    clock, limiter = _Clock(), RateLimiter()
+    first, second = KeyAuthenticator(memory, clock=clock), KeyAuthenticator(memory, clock=clock)
+    key = await make_key("ida", "read", requests_per_day=5)
+
+    async def ask(server: KeyAuthenticator) -> int:
+        """Make one request; how many seconds to wait for the next day, or 0 if it was let in."""
+        grant = await server.authenticate(key.secret)
+        assert grant is not None
+        try:
+            limiter.take(grant)
+        except ProblemError as problem:
+            return int(problem.headers["Retry-After"])
+        return 0
+
+    assert [await ask(first) for _ in range(3)] == [0, 0, 0]
+    clock.now += TRUSTED_SECONDS
+    assert await ask(first) == 0
+    clock.now += TRUSTED_SECONDS
+    # The fourth is told with the next check.
+    await first.authenticate(key.secret)
+    assert await ask(second) == 0
+    clock.now += TRUSTED_SECONDS
+    assert 0 < await ask(second) <= 86_400
+    assert 0 < await ask(first) <= 86_400
+
+
+async def test_who_has_used_up_a_day_is_told_when_the_next_one_begins(served: Served, make_key: MakeKey) -> None:
+    """What was refused does not count."""
+    key = await make_key("ida", "read", requests_per_day=2)
+
+    async with served.with_token(key.secret) as client:
+        answers = [await client.get("/v1/titles") for _ in range(4)]
+
+    assert [answer.status_code for answer in answers] == [200, 200, 429, 429]
+    assert answers[-1].json()["type"].rpartition(":")[2] == "too-many-requests"
+    assert "2 requests a day" in answers[-1].json()["detail"]
+    assert 0 < int(answers[-1].headers["Retry-After"]) <= 86_400
 
 
 async def test_a_revoked_key_is_refused_within_the_seconds_that_a_check_holds(

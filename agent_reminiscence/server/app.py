@@ -30,6 +30,7 @@ from agent_reminiscence.server.metrics import PATH as METRICS_PATH
 from agent_reminiscence.server.metrics import Measured, Metrics, add_metrics
 from agent_reminiscence.server.problems import ProblemError, as_response
 from agent_reminiscence.server.rest import add_rest
+from agent_reminiscence.server.unknown import add_unknown
 
 # FastAPI would give a configured OpenTelemetry every query, and with it questions and the token of a sign-in, and every
 # exception with its message. The memory has spans of its own, which quote nothing.
@@ -117,6 +118,7 @@ def create_app(memory: AgentMem, authenticator: Authenticator, *, config: Server
                 authenticator=authenticator,
                 limiter=RateLimiter(config.requests_per_minute),
                 open_paths=(METRICS_PATH,) if config.metrics_public else (),
+                check_seconds=config.credential_check_seconds,
             ),
         ],
     )
@@ -134,4 +136,5 @@ def create_app(memory: AgentMem, authenticator: Authenticator, *, config: Server
     add_rest(app)
     add_inspector(app, authenticator)
     add_mcp(app, memory, config, count_recall=lambda: metrics.recalled("mcp"))
+    add_unknown(app)
     return app

@@ -71,6 +71,12 @@ class ServerConfig(BaseSettings):
     body_pause_seconds: float = Field(
         default=30.0, gt=0, le=3600, description="How long a client may pause while it sends a body."
     )
+    credential_check_seconds: float = Field(
+        default=10.0,
+        gt=0,
+        le=3600,
+        description="How often the credential of a stream that is still open is checked again.",
+    )
     max_calls: int = Field(
         default=16, ge=1, le=10_000, description="Calls that are worked on at a time; streams are not among them."
     )

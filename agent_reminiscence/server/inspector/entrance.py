@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote
 
@@ -11,11 +12,13 @@ from starlette.responses import RedirectResponse, Response
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.server.access.authenticators import Authenticator
 from agent_reminiscence.server.access.grants import Scope
+from agent_reminiscence.server.access.limiter import WrongAttempts
 from agent_reminiscence.server.access.middleware import CREDENTIAL_COOKIE, TENANT_COOKIE
 from agent_reminiscence.server.inspector.fields import Fields, of_address, of_body
 from agent_reminiscence.server.inspector.rendering import render
 from agent_reminiscence.server.inspector.tenants import known_tenants
 from agent_reminiscence.server.inspector.visits import Visit, go
+from agent_reminiscence.server.problems import ProblemError
 
 # Longer than any key or token, and short enough for every browser to keep.
 _LONGEST_SECRET: Final = 4_000
@@ -30,6 +33,7 @@ class SignIn:
 
     def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator
+        self._wrong = WrongAttempts()
 
     async def show(self, request: Request) -> Response:
         """The form; or with a token the way in."""
@@ -50,15 +54,35 @@ class SignIn:
         return await self._enter(request, given, given.text("token"))
 
     async def _enter(self, request: Request, given: Fields, token: str | None) -> Response:
-        is_known = token is not None and len(token) <= _LONGEST_SECRET and token.isascii()
-        if not is_known or token is None or await self._authenticator.authenticate(token) is None:
+        address = "" if request.client is None else request.client.host
+        if seconds := self._wrong.wait(address):
+            wrong = f"Too many wrong keys were tried from your address. Wait {seconds} s, then try again."
+            return self._refuse(request, given, 429, wrong, {"Retry-After": str(seconds)})
+        try:
+            is_valid = token is not None and await self._is_valid(token)
+        except ProblemError as problem:
+            return self._refuse(request, given, problem.status, f"{problem.detail}.", problem.headers)
+        if token is None or not is_valid:
+            self._wrong.count(address)
             wrong = "This is no valid key or token. A key may have expired, or have been revoked."
-            # Without the address, which may hold a wrong token.
-            shown = Fields([("next", _own(given.text("next")))])
-            return render(request, "sign_in.html", None, status=403, given=shown, wrong=wrong)
+            return self._refuse(request, given, 403, wrong)
         answer = RedirectResponse(_own(given.text("next")), 303)
         _keep(request, answer, CREDENTIAL_COOKIE, token)
         answer.delete_cookie(TENANT_COOKIE, path="/", httponly=True, samesite="strict")
+        return answer
+
+    async def _is_valid(self, token: str) -> bool:
+        is_possible = len(token) <= _LONGEST_SECRET and token.isascii()
+        return is_possible and await self._authenticator.authenticate(token) is not None
+
+    def _refuse(
+        self, request: Request, given: Fields, status: int, wrong: str, headers: Mapping[str, str] | None = None
+    ) -> Response:
+        """The form again, with what was wrong."""
+        # Without the address, which may hold a wrong token.
+        shown = Fields([("next", _own(given.text("next")))])
+        answer = render(request, "sign_in.html", None, status=status, given=shown, wrong=wrong)
+        answer.headers.update(headers or {})
         return answer
 
 

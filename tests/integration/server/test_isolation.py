@@ -32,8 +32,8 @@ from agent_reminiscence.domain.graph import Entity
 from agent_reminiscence.server import ServerConfig, create_app
 from agent_reminiscence.server.access.middleware import CREDENTIAL_COOKIE, TENANT_COOKIE
 from agent_reminiscence.server.access.setting_up import make_authenticator
-from agent_reminiscence.server.mcp.building import _BUILDERS, KNOWLEDGE_GRAPH, NATIVE
-from agent_reminiscence.server.mcp.http import add_mcp
+from agent_reminiscence.server.mcp.building import KINDS, KNOWLEDGE_GRAPH, NATIVE
+from agent_reminiscence.server.mcp.http import PATHS
 from agent_reminiscence.server.paths import PROBES, PROGRAMS, is_under
 from agent_reminiscence.server.rest import openapi
 from agent_reminiscence.services.transfer.compression import zstd
@@ -150,7 +150,7 @@ def _repeat(messages: Sequence[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 @dataclass(slots=True)
 class _House:
-    """A server over a database of two tenants, and for each other kind of tools one that has those.
+    """A server over a database of several tenants.
 
     Attributes:
         keys: Secrets, by what they are.
@@ -161,7 +161,6 @@ class _House:
     memory: AgentMem
     app: FastAPI
     served: Served
-    mcp: Mapping[str, Served]
     keys: Mapping[str, str]
     hers: _Hers = field(init=False)
 
@@ -273,9 +272,6 @@ async def house(test_server: TestServer) -> AsyncIterator[_House]:
         settings = ServerConfig(jwt_jwks_url=issuer.jwks_url, jwt_audience=AUDIENCE, jwt_issuer=ISSUER)
         app = create_app(memory, make_authenticator(memory, settings), config=settings)
         served = await opened.enter_async_context(serve(app))
-        tools = {NATIVE: served}
-        for kind in set(_BUILDERS) - {NATIVE}:
-            tools[kind] = await opened.enter_async_context(serve(_with_tools(kind, config, settings)))
 
         memory_ids, receipt = await _tell(memory)
         keys = await _make_keys(memory, dsn(test_server.administrator(database)))
@@ -283,22 +279,13 @@ async def house(test_server: TestServer) -> AsyncIterator[_House]:
             await db.execute(
                 "UPDATE access_key SET expires_at = clock_timestamp() WHERE label = $(label)p", {"label": "expired"}
             )
-        await _state_a_graph(memory, tools[KNOWLEDGE_GRAPH], keys["hers"])
-        house = _House(test_server, database, memory, app, served, tools, keys)
+        await _state_a_graph(memory, served, keys["hers"])
+        house = _House(test_server, database, memory, app, served, keys)
         house.hers = await _look(house, memory_ids, receipt)
         yield house
         await house.assert_untouched()
         assert (await memory.admin.verify(_HER)).ok
     await test_server.drop_database(database)
-
-
-def _with_tools(kind: str, config: Config, settings: ServerConfig) -> FastAPI:
-    """The application with other tools of MCP."""
-    memory = AgentMem(config)
-    app = create_app(memory, make_authenticator(memory, settings), config=settings)
-    app.router.routes[:] = [route for route in app.routes if getattr(route, "path", None) != "/mcp"]
-    add_mcp(app, memory, settings, tools=kind)
-    return app
 
 
 async def _make_keys(memory: AgentMem, admin_dsn: str) -> dict[str, str]:
@@ -349,7 +336,7 @@ async def _state_a_graph(memory: AgentMem, served: Served, secret: str) -> None:
             ("create_entities", {"entities": entities}),
             ("create_relations", {"relations": [relation]}),
         ):
-            answer = await _call(client, "tools/call", name=tool, arguments=arguments)
+            answer = await _call(client, KNOWLEDGE_GRAPH, "tools/call", name=tool, arguments=arguments)
             assert not _result(answer).get("isError"), answer.text
     await memory.admin.run_due(_HER)
 
@@ -607,8 +594,8 @@ async def test_a_credential_that_is_not_valid_opens_nothing(house: _House) -> No
             answer = await request.send(house.served.client, **headers)
             assert (answer.status_code, kind_of(answer)) == (401, "not-authenticated"), request.route
             assert not house.leaks(answer), (request.route, answer.text)
-        for served in house.mcp.values():
-            answer = await _call(served.client, "tools/list", headers)
+        for kind in KINDS:
+            answer = await _call(house.served.client, kind, "tools/list", headers)
             assert (answer.status_code, kind_of(answer)) == (401, "not-authenticated")
         for page in {one.route: one for one in _pages(house)}.values():
             if secret:
@@ -624,9 +611,9 @@ async def test_only_a_delegate_names_whom_it_acts_for(house: _House) -> None:
     for request in {one.route: one for one in _operations(house.hers)}.values():
         answer = await request.send(house.served.client, Authorization=f"Bearer {secret}", **named)
         assert (answer.status_code, kind_of(answer)) == (403, "forbidden"), request.route
-    for served in house.mcp.values():
-        async with served.with_token(secret, named) as client:
-            answer = await _call(client, "tools/list")
+    for kind in KINDS:
+        async with house.served.with_token(secret, named) as client:
+            answer = await _call(client, kind, "tools/list")
             assert (answer.status_code, kind_of(answer)) == (403, "forbidden")
     for page in {one.route: one for one in _pages(house)}.values():
         answer = await page.send(house.served.client, **_session(secret), **named)
@@ -651,12 +638,12 @@ async def test_each_operation_needs_its_scope(house: _House) -> None:
 
 
 async def _call(
-    client: httpx.AsyncClient, method: str, headers: Mapping[str, str] | None = None, **params: Any
+    client: httpx.AsyncClient, kind: str, method: str, headers: Mapping[str, str] | None = None, **params: Any
 ) -> httpx.Response:
-    """One message, which stands for itself."""
+    """One message to the tools of a kind, which stands for itself."""
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     accepted = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
-    return await client.post("/mcp", json=message, headers={**accepted, **(headers or {})})
+    return await client.post(PATHS[kind], json=message, headers={**accepted, **(headers or {})})
 
 
 def _result(answer: httpx.Response) -> dict[str, Any]:
@@ -696,11 +683,11 @@ def _arguments(hers: _Hers) -> dict[str, dict[str, Sequence[dict[str, Any]]]]:
     }
 
 
-async def _listed(client: httpx.AsyncClient) -> set[str]:
-    return {one["name"] for one in _result(await _call(client, "tools/list"))["tools"]}
+async def _listed(client: httpx.AsyncClient, kind: str) -> set[str]:
+    return {one["name"] for one in _result(await _call(client, kind, "tools/list"))["tools"]}
 
 
-@pytest.mark.parametrize("kind", list(_BUILDERS))
+@pytest.mark.parametrize("kind", KINDS)
 async def test_the_tools_answer_with_nothing_of_another_tenant(house: _House, kind: str) -> None:
     """With her ids and names; and so do the resources."""
     known = _arguments(house.hers)[kind]
@@ -717,10 +704,12 @@ async def test_the_tools_answer_with_nothing_of_another_tenant(house: _House, ki
     joe = await house.stranger(f"joe-{kind}")
     third = _Stranger(f"a-third-{kind}", house.keys["backend"], house.hers.ids)
     for caller, headers in ((joe, {}), (third, {"X-External-Id": third.external_id})):
-        async with house.mcp[kind].with_token(caller.secret, headers) as client:
-            assert await _listed(client) == known.keys(), "say in _arguments with what each tool is to be attacked"
+        async with house.served.with_token(caller.secret, headers) as client:
+            assert await _listed(client, kind) == known.keys(), (
+                "say in _arguments with what each tool is to be attacked"
+            )
             for method, params in messages:
-                answer = await _call(client, method, **params)
+                answer = await _call(client, kind, method, **params)
                 assert not caller.leaks(answer), (method, params, answer.text)
                 assert answer.status_code in {200, 404}, (method, answer.text)
                 if "memory_id" in params.get("arguments", {}):
@@ -729,23 +718,23 @@ async def test_the_tools_answer_with_nothing_of_another_tenant(house: _House, ki
     await house.assert_untouched()
 
     reading = [one for one in messages if one[1].get("name") in {"recall", "history", "answer", "read_graph"}]
-    async with house.mcp[kind].with_token(house.keys["hers"]) as client:
+    async with house.served.with_token(house.keys["hers"]) as client:
         for method, params in reading:
-            assert house.reveals(await _call(client, method, **params)), params
+            assert house.reveals(await _call(client, kind, method, **params)), params
     await house.look_again()
 
 
-@pytest.mark.parametrize("kind", list(_BUILDERS))
+@pytest.mark.parametrize("kind", KINDS)
 async def test_each_tool_needs_its_scope(house: _House, kind: str) -> None:
     """What a key of her own is not shown, it cannot call either."""
     known = _arguments(house.hers)[kind]
     tried = set()
     for scope in _TENANT_SCOPES:
-        async with house.mcp[kind].with_token(house.keys[f"hers with {scope} only"]) as client:
-            for tool in known.keys() - await _listed(client):
+        async with house.served.with_token(house.keys[f"hers with {scope} only"]) as client:
+            for tool in known.keys() - await _listed(client, kind):
                 tried.add(tool)
                 for arguments in known[tool]:
-                    answer = await _call(client, "tools/call", name=tool, arguments=arguments)
+                    answer = await _call(client, kind, "tools/call", name=tool, arguments=arguments)
                     assert _result(answer)["isError"], (tool, answer.text)
                     assert "lacks the scope memory:" in answer.text, (tool, answer.text)
                     assert not house.leaks(answer), (tool, answer.text)
@@ -959,6 +948,12 @@ async def test_every_way_in_is_known(house: _House) -> None:
     assert routes == (
         declared
         | _page_routes(app)
-        | {("GET", "/v1/openapi.json"), ("POST", "/mcp"), ("GET", "/sign-in"), ("POST", "/sign-in"), ("any", "/static")}
+        | {
+            ("GET", "/v1/openapi.json"),
+            *(("POST", path) for path in PATHS.values()),
+            ("GET", "/sign-in"),
+            ("POST", "/sign-in"),
+            ("any", "/static"),
+        }
         | {("GET", one) for one in (*PROBES, "/metrics")}
     )

@@ -44,8 +44,8 @@
         const part = event.target;
         const panel = place.dataset.panel;
         const address = part.isNode()
-          ? `/graph/entities/${encodeURIComponent(part.id())}`
-          : `/graph/relationships/${encodeURIComponent(part.id())}?entity=${encodeURIComponent(part.data("source"))}${place.dataset.at ? `&at=${encodeURIComponent(place.dataset.at)}` : ""}`;
+          ? `${place.dataset.address}/entities/${encodeURIComponent(part.id())}`
+          : `${place.dataset.address}/relationships/${encodeURIComponent(part.id())}?entity=${encodeURIComponent(part.data("source"))}${place.dataset.at ? `&at=${encodeURIComponent(place.dataset.at)}` : ""}`;
         if (panel) htmx.ajax("GET", address, { target: panel, swap: "innerHTML" });
       });
       if (graph.zoom() > 1.3) {

@@ -2,7 +2,7 @@
 (async () => {
   const place = document.getElementById("growth");
   if (!place) return;
-  const answer = await fetch("/growth.json", { credentials: "same-origin" });
+  const answer = await fetch(place.dataset.address, { credentials: "same-origin" });
   if (!answer.ok) return;
   const grown = await answer.json();
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();

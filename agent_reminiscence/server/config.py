@@ -28,8 +28,28 @@ _SHORTEST_TOKEN: Final = 20
 _PREFIX: Final = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+")
 # How the paths of the application begin.
 _OWN_PARTS: Final = frozenset(
-    "v1 mcp metrics healthz readyz static sign-in sign-out growth.json tenants memories passages ask time graph ledger"
-    " receipts erase views runs".split()
+    {
+        "v1",
+        "mcp",
+        "metrics",
+        "healthz",
+        "readyz",
+        "static",
+        "sign-in",
+        "sign-out",
+        "growth.json",
+        "tenants",
+        "memories",
+        "passages",
+        "ask",
+        "time",
+        "graph",
+        "ledger",
+        "receipts",
+        "erase",
+        "views",
+        "runs",
+    }
 )
 
 

@@ -42,8 +42,11 @@ class Now:
             latest=latest.events,
             spent=spent,
             tenants=tenants,
+            all_jobs=(await visit.memory.admin.health()).jobs if chooses else None,
             quotas=_quotas(visit.memory.config, usage),
             daily_tokens=visit.memory.config.agent_daily_tokens,
+            # Of a memory that it has never followed, the usage names no store.
+            has_neo4j=visit.memory.config.neo4j_uri is not None,
             most_events=MOST_EVENTS,
         )
 

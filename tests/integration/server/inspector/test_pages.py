@@ -12,7 +12,7 @@ from agent_reminiscence.server import create_app
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.integration.server.inspector.conftest import Keys, SignedIn
 from tests.support.browsing import read, walk
-from tests.support.inspected import ATTACK, HOSTILE, MILL, attack, day, tell
+from tests.support.inspected import ATTACK, HOSTILE, MILL, attack, day, overdo, tell
 from tests.support.serving import serve
 
 PAGES = (
@@ -29,6 +29,7 @@ async def test_every_page_that_can_be_reached_is_whole(unopened: AgentMem, signe
             await tell(unopened)
         if key == "hostile":
             await attack(unopened)
+            await overdo(unopened, HOSTILE)
         hostile = quote(ATTACK)
         starts = [
             *PAGES,

@@ -149,7 +149,13 @@ async def test_signing_in_choosing_and_changing_stay_below_the_prefix(
 async def test_an_application_of_somebody_else_can_hold_it(unopened: AgentMem) -> None:
     """Mounted, with no setting at all."""
     mounted = create_app(unopened, LocalToken(TOKEN))
-    outer = Starlette(routes=[Mount(PREFIX, mounted)], lifespan=lambda _: mounted.router.lifespan_context(mounted))
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with mounted.router.lifespan_context(mounted):
+            yield
+
+    outer = Starlette(routes=[Mount(PREFIX, mounted)], lifespan=lifespan)
     async with (
         serve(outer) as served,
         httpx.AsyncClient(base_url=served.url, headers={"Accept": "text/html"}) as client,

@@ -13,7 +13,7 @@ from agent_reminiscence.domain.usage import MemoryUsage
 from agent_reminiscence.server.inspector import reading
 from agent_reminiscence.server.inspector.growth import MOST_EVENTS, GrowthReader
 from agent_reminiscence.server.inspector.tenants import known_tenants
-from agent_reminiscence.server.inspector.visits import Visit
+from agent_reminiscence.server.inspector.visits import Visit, has_neo4j
 
 _LATEST: Final = 8
 _LISTED_TENANTS: Final = 6
@@ -46,7 +46,7 @@ class Now:
             quotas=_quotas(visit.memory.config, usage),
             daily_tokens=visit.memory.config.agent_daily_tokens,
             # Of a memory that it has never followed, the usage names no store.
-            has_neo4j=visit.memory.config.neo4j_uri is not None,
+            has_neo4j=has_neo4j(visit.memory),
             most_events=MOST_EVENTS,
         )
 

@@ -101,6 +101,7 @@ async def test_the_pages_say_what_the_memory_holds(unopened: AgentMem, signed_in
         before = await text("/time?known_at=2025-01-01&name=Petra+Lindgren&q=opening")
         assert "None was active then" in before
         assert "Nothing of it was known then" in before
+        assert "has no system's time" in await text("/time?known_at=2100-01-01&name=Petra+Lindgren")
 
         around = await text("/graph?name=Petra+Lindgren")
         assert "Port Ellory" in around

@@ -28,6 +28,7 @@ from agent_reminiscence.server.inspector import add_inspector
 from agent_reminiscence.server.mcp.http import add_mcp
 from agent_reminiscence.server.metrics import PATH as METRICS_PATH
 from agent_reminiscence.server.metrics import Measured, Metrics, add_metrics
+from agent_reminiscence.server.prefix import Prefix
 from agent_reminiscence.server.problems import ProblemError, as_response
 from agent_reminiscence.server.rest import add_rest
 from agent_reminiscence.server.unknown import add_unknown
@@ -95,6 +96,8 @@ def create_app(memory: AgentMem, authenticator: Authenticator, *, config: Server
         telemetry=_NO_TELEMETRY,
         # From the outside to the inside: a request meets them in this order, and its answer in the opposite one.
         middleware=[
+            # Everything behind it knows its own paths only.
+            Middleware(Prefix, prefix=config.root_path),
             # Sees what every client sees, also of those that the others refuse.
             Middleware(Measured, metrics=metrics),
             # On every answer, also on refusals and failures.

@@ -105,14 +105,15 @@ ORDER BY cell
 LIMIT $(limit)p::int;
 
 -- name: recompute_cells
--- Sets the centres of some cells to the means of their current vectors.
-UPDATE vector_cell_{generation} AS c
-SET vector = mean.vector
-FROM (
+-- Sets the centres of some cells to the means of their current vectors. MATERIALIZED: planned for few cells, they would be
+-- computed again for each cell of the tenant.
+WITH mean AS MATERIALIZED (
     SELECT cell, l2_normalize(avg(vector)::halfvec) AS vector
     FROM chunk_vector_{generation}
     WHERE external_id = $(external_id)p AND cell BETWEEN $(first)p::int AND $(last)p::int
     GROUP BY cell
-    OFFSET 0
-) AS mean
+)
+UPDATE vector_cell_{generation} AS c
+SET vector = mean.vector
+FROM mean
 WHERE c.external_id = $(external_id)p AND c.cell = mean.cell;

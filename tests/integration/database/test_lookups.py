@@ -14,7 +14,7 @@ from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_LOGIN, TIERS
 from agent_reminiscence.database.connection import PLANNED_ONCE, SqlExecutor
 from agent_reminiscence.database.migrations import SchemaParameters
 from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.queries import load_parts, load_queries
+from agent_reminiscence.database.queries import load_parts, load_queries, vector_query
 from agent_reminiscence.database.repositories import chunk_vector
 from agent_reminiscence.database.schema import migrate
 from agent_reminiscence.domain.attributes import OF_TURN, equal_to, stored_path
@@ -552,3 +552,20 @@ async def test_what_a_filter_admits_is_found_by_an_index(
     table, condition = _A_FILTER[name]
     assert re.search(rf"(?:on|using) {table}.*\n(?:.*\n)*?.*Index Cond: .*{condition}", plan), plan
     assert sum(map(int, re.findall(r"Rows Removed by (?:Filter|Index Recheck): (\d+)", plan))) == 0, plan
+
+
+async def test_the_means_of_cells_are_computed_once_and_not_for_each_cell(
+    config: Callable[..., Config], store: PostgresManager
+) -> None:
+    """In whichever order the planner joins them: it expects one cell and one vector, so both cost the same to it."""
+    async with AgentMem(config()) as memory:
+        for number in range(20):
+            await memory.create_active_memory(_NEWCOMER, "Birds", f"Gull number {number}.")
+    statement = vector_query("vector_cell", "recompute_cells", 1)
+
+    async with store.transaction(_NEWCOMER) as db:
+        params: dict[str, object] = {"external_id": _NEWCOMER, "first": 0, "last": 1_000}
+        plan = await _explain(db, "ANALYZE, TIMING OFF", statement, params)
+
+    # What PostgreSQL computes beforehand, it computes once.
+    assert re.search(r"CTE mean\n(?:.*\n)*?.*Scan using chunk_vector_1\S* .*\(actual rows=40.00 loops=1\)", plan), plan

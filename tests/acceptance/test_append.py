@@ -79,6 +79,9 @@ async def _chunks(db: SqlExecutor, memory_id: UUID) -> list[_Chunk]:
 # A text ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.everyday(
+    "socket", why="the connection is not the matter; test_second_server.py sends the statements to both"
+)
 @BOTH_SERVERS
 async def test_a_text_begins_a_new_paragraph(memory: AgentMem) -> None:
     """The missing line breaks are added, and no more of them; what is appended is found at once."""

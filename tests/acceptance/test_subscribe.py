@@ -289,6 +289,9 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.everyday(
+    "socket", why="the connection is not the matter; test_second_server.py sends the statements to both"
+)
 @BOTH_SERVERS
 async def test_what_another_process_writes_comes(
     memory: AgentMem, server: Server, database: str, superuser: SqlExecutor

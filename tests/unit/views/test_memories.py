@@ -117,7 +117,7 @@ def naive(
     return sorted((one[3] for one in best), key=lambda event: event.position)
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(ledgers(), SCENES, TURNS, WINDOWS, st.none() | st.dictionaries(st.integers(1, 45), st.floats(0, 1), max_size=9))
 def test_salience_is_its_definition(
     events: list[Event], scene: str, turn: int | None, window: int, shares: dict[int, float] | None

@@ -18,7 +18,7 @@ from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.services.memories.talks import CONVERSATION_MEMORY_CHARACTERS
 from tests.support.fakes import SetClock
 from tests.support.redaction_cases import SECRETS
-from tests.support.servers import BOTH_SERVERS
+from tests.support.servers import BOTH_SERVERS, SECOND_SERVER_THOROUGHLY
 from tests.support.steps import EVERYTHING, all_events, head_of, only_memory, texts
 
 _NOON = datetime(2024, 5, 7, 12, tzinfo=UTC)
@@ -36,10 +36,7 @@ def _said(turns: list[Turn]) -> list[tuple[str | None, str]]:
 # What is recorded -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.everyday(
-    "socket", why="the connection is not the matter; test_second_server.py sends the statements to both"
-)
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_turns_are_recorded_in_order_and_found_at_once(memory: AgentMem) -> None:
     """The object holds nothing: each call makes its own, and what was said is a memory as any other."""
     first = await memory.conversation("agent-1", "chat").add("user", "The ferry leaves at six.", time=_NOON)
@@ -392,10 +389,7 @@ async def test_an_erased_conversation_may_begin_again(memory: AgentMem, tmp_path
 # Many at once ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.everyday(
-    "socket", why="the connection is not the matter; test_second_server.py sends the statements to both"
-)
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_fifty_tasks_on_one_conversation_lose_nothing_and_keep_their_order(config: Callable[..., Config]) -> None:
     """Through two processes' objects, each turn is there once, and each task's turns in the order of its calls."""
     async with AgentMem(config()) as memory, AgentMem(config()) as other:

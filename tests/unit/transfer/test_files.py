@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence.config.constants import (
@@ -466,6 +466,7 @@ _MESSAGES = st.fixed_dictionaries(
 _LINES = st.one_of(_MESSAGES, st.fixed_dictionaries({"messages": st.lists(_MESSAGES, max_size=3)}))
 
 
+@settings(max_examples=40)
 @given(messages=st.lists(_LINES, max_size=12))
 def test_messages_one_by_one_are_what_a_file_of_them_is(messages: list[dict[str, Any]], tmp_path_factory: Any) -> None:
     """The same memories in the same order with the same keys, however conversations alternate."""

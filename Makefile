@@ -78,15 +78,15 @@ $(FRAMEWORKS:%=build/%-tests/.installed): build/%-tests/.installed: requirements
 	@touch $@
 
 NEWEST := build/newest-tests
-# They need no framework but what `make test` has; its newest release may differ from the one that is pinned.
-PYDANTIC_AI_TESTS := tests/unit/agents $(wildcard tests/integration/pydantic_ai)
+# They need no framework but what `make test` has; the newest releases of these may differ from what is pinned.
+NEWEST_TESTS := tests/unit/agents $(wildcard tests/integration/pydantic_ai tests/integration/server)
 
 .PHONY: test-newest
 test-newest: | $(NEWEST)/bin/python ## Run the tests of all frameworks with their newest releases, which nothing pins.
 	@echo "Installing the newest releases into $(NEWEST) …"
 	@$(NEWEST)/bin/python scripts/install_newest.py
 	@$(NEWEST)/bin/python -m pytest -m "$(FRAMEWORK_MARKS) and not ollama and not server" -n auto --dist loadfile tests $(PYTEST_ARGS)
-	@$(NEWEST)/bin/python -m pytest -n auto --dist loadfile $(PYDANTIC_AI_TESTS) $(PYTEST_ARGS)
+	@$(NEWEST)/bin/python -m pytest -n auto --dist loadfile $(NEWEST_TESTS) $(PYTEST_ARGS)
 
 $(NEWEST)/bin/python:
 	@sh scripts/make_venv.sh $(NEWEST) $(PYTHON)

@@ -2,8 +2,8 @@
 
 Run it with `python examples/react_agent.py`. Without a model it follows a script; with REACT_MODEL, such as
 `ollama:qwen3` or `openai:gpt-5-mini`, a real one reasons and learns. It has to be able to call tools. Either of these
-needs `pip install "pydantic-ai-slim[openai]"`; OpenAI also a key in OPENAI_API_KEY, and Ollama its address in
-OLLAMA_BASE_URL, such as http://localhost:11434/v1.
+needs `pip install "pydantic-ai-slim[openai]"`; OpenAI also a key in OPENAI_API_KEY. An Ollama that is not at
+http://127.0.0.1:11434 is named by REMINISCENCE_OLLAMA_BASE_URL.
 """
 
 from __future__ import annotations

@@ -50,6 +50,9 @@ CREATE TABLE access_key (
     scopes text[] NOT NULL,
     label text,
     requests_per_minute integer,
+    requests_per_day integer,
+    counted_on date,
+    counted bigint NOT NULL DEFAULT 0,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     expires_at timestamptz,
     revoked_at timestamptz,
@@ -63,7 +66,8 @@ CREATE TABLE access_key (
         AND scopes <@ ARRAY['memory:read', 'memory:write', 'memory:erase', 'memory:admin', 'memory:delegate']
     ),
     CONSTRAINT access_key_delegate_check CHECK ((external_id IS NULL) = ('memory:delegate' = ANY (scopes))),
-    CONSTRAINT access_key_requests_per_minute_check CHECK (requests_per_minute > 0)
+    CONSTRAINT access_key_requests_per_minute_check CHECK (requests_per_minute > 0),
+    CONSTRAINT access_key_requests_per_day_check CHECK (requests_per_day > 0)
 );
 
 -- One row per external_id: the head of its stream. Locking it orders the writers of one stream; writers of
@@ -712,27 +716,37 @@ $function$;
 
 -- What the key with this hash allows: one row, or none if there is no such key, or it has expired or was revoked. This is all
 -- that anybody but the owner may ask of access_key. When a key was used is noted once a minute, unless another transaction is
--- noting it, and only where something can be written: neither on a standby nor in a transaction that only reads.
-CREATE FUNCTION check_access_key(hash bytea) RETURNS TABLE (
-    key_id uuid, acts_for text, key_scopes text[], rate integer, ends_at timestamptz
+-- noting it, and only where something can be written: neither on a standby nor in a transaction that only reads. `made` is how
+-- many requests were made with a key since its last check by the same server; of a key with a number of requests a day, they
+-- are added up for the day in UTC.
+CREATE FUNCTION check_access_key(hash bytea, made bigint) RETURNS TABLE (
+    key_id uuid, acts_for text, key_scopes text[], rate integer, per_day integer, today bigint, ends_at timestamptz
 ) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, reminiscence, pg_temp
 AS $function$
 DECLARE
     held record;
+    is_writable boolean := current_setting('transaction_read_only') = 'off';
+    utc_day date := (clock_timestamp() AT TIME ZONE 'UTC')::date;
 BEGIN
-    SELECT id, external_id, scopes, requests_per_minute, expires_at, last_used_at INTO held
+    SELECT id, external_id, scopes, requests_per_minute, requests_per_day, expires_at, last_used_at,
+        CASE WHEN counted_on = utc_day THEN counted ELSE 0 END AS counted
+    INTO held
     FROM access_key
     WHERE secret_hash = hash AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp());
     IF held.id IS NULL THEN
         RETURN;
     END IF;
-    IF coalesce(held.last_used_at < clock_timestamp() - interval '1 minute', true)
-        AND current_setting('transaction_read_only') = 'off'
-    THEN
+    IF held.requests_per_day IS NOT NULL AND made > 0 AND is_writable THEN
+        UPDATE access_key SET counted_on = utc_day, counted = made + CASE WHEN counted_on = utc_day THEN counted ELSE 0 END
+        WHERE id = held.id
+        RETURNING counted INTO held.counted;
+    END IF;
+    IF coalesce(held.last_used_at < clock_timestamp() - interval '1 minute', true) AND is_writable THEN
         UPDATE access_key SET last_used_at = clock_timestamp()
         WHERE id = (SELECT k.id FROM access_key AS k WHERE k.id = held.id FOR UPDATE SKIP LOCKED);
     END IF;
-    RETURN QUERY SELECT held.id, held.external_id, held.scopes, held.requests_per_minute, held.expires_at;
+    RETURN QUERY SELECT held.id, held.external_id, held.scopes, held.requests_per_minute, held.requests_per_day, held.counted,
+        held.expires_at;
 END
 $function$;
 
@@ -827,8 +841,8 @@ GRANT EXECUTE ON FUNCTION chunk_is_visible(
 
 GRANT SELECT (work_at, review_at, failed_attempts, failed_error, failed_at) ON memory_stream TO reminiscence_scheduler;
 GRANT SELECT, INSERT, UPDATE, DELETE ON chunk_use TO reminiscence_app, reminiscence_eraser;
-REVOKE EXECUTE ON FUNCTION check_access_key(bytea) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION check_access_key(bytea) TO reminiscence_app;
+REVOKE EXECUTE ON FUNCTION check_access_key(bytea, bigint) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION check_access_key(bytea, bigint) TO reminiscence_app;
 REVOKE EXECUTE ON FUNCTION enqueue_work(timestamptz), list_work() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION enqueue_work(timestamptz), list_work() TO reminiscence_app;
 

@@ -44,6 +44,9 @@ def create(
     requests_per_minute: Annotated[
         int | None, Parameter(help="The key's own limit at the server; default: the server's.")
     ] = None,
+    requests_per_day: Annotated[
+        int | None, Parameter(help="Requests per day in UTC, at all servers together; default: any number.")
+    ] = None,
     admin_dsn: AdminDsn = None,
     as_json: AsJson = False,
     database: Database = HERE,
@@ -60,6 +63,7 @@ def create(
                 label=label,
                 expires_at=end,
                 requests_per_minute=requests_per_minute,
+                requests_per_day=requests_per_day,
                 admin_dsn=admin_dsn_of(admin_dsn),
             )
 
@@ -167,6 +171,8 @@ def _described(key: AccessKey) -> str:
         parts.append(f"label {one_line(key.label)!r}")
     if key.requests_per_minute is not None:
         parts.append(f"{key.requests_per_minute:,} requests a minute")
+    if key.requests_per_day is not None:
+        parts.append(f"{key.requests_per_day:,} requests a day, {key.requests_today:,} of them today")
     return f"key {'; '.join([*parts, _state(key)])}"
 
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ from cyclopts import Parameter
 from agent_reminiscence import AgentMem
 from agent_reminiscence.cli.parameters import EXIT_OK, HERE, Database
 from agent_reminiscence.cli.settings import read_variables
-from agent_reminiscence.cli.showcase import show, showcase_config
+from agent_reminiscence.cli.showcase import TOUR, prepare, showcase_config
 from agent_reminiscence.cli.terminal import complain, console, say
 from agent_reminiscence.config.extras import require
 from agent_reminiscence.exceptions import InvalidInputError
@@ -80,7 +81,7 @@ def serve(
     try:
         asyncio.run(_prepare_demo(folder))
         memory = AgentMem(showcase_config(folder, worker=not no_worker))
-        return asyncio.run(_serve(memory, settings, with_keys=keys))
+        return asyncio.run(_serve(memory, settings, with_keys=keys, tour=TOUR))
     finally:
         if database.data_dir is None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -108,7 +109,9 @@ def _read_token(path: Path) -> str:
         raise InvalidInputError(f"--token-file {str(path)!r} cannot be read ({type(error).__name__})") from None
 
 
-async def _serve(memory: AgentMem, config: ServerConfig, *, with_keys: bool) -> int:
+async def _serve(
+    memory: AgentMem, config: ServerConfig, *, with_keys: bool, tour: Sequence[tuple[str, str]] = ()
+) -> int:
     from agent_reminiscence.server.process import Server
 
     server = Server(memory, config, with_keys=with_keys)
@@ -118,6 +121,10 @@ async def _serve(memory: AgentMem, config: ServerConfig, *, with_keys: bool) -> 
         say(out, f"Serving on {server.url}; Ctrl-C stops it. Open:")
         # Alone in its line, and whole, so that it can be copied.
         say(out, server.entrance)
+        if tour:
+            say(out, "Whose memories to look at first:")
+        for tenant, what in tour:
+            say(out, f"  {tenant}: {what}")
         out.file.flush()
 
     async with server:
@@ -127,6 +134,5 @@ async def _serve(memory: AgentMem, config: ServerConfig, *, with_keys: bool) -> 
 
 
 async def _prepare_demo(folder: str) -> None:
-    async with AgentMem(showcase_config(folder, worker=True)) as memory:
-        complain("agent-reminiscence: telling the demo's story …")
-        await show(memory)
+    complain("agent-reminiscence: telling the demo's story …")
+    await prepare(folder)

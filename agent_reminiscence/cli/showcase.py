@@ -2,44 +2,79 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from agent_reminiscence.cli import story
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.turn import Turn
-from agent_reminiscence.exceptions import WorkTimeoutError
+from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
+from agent_reminiscence.exceptions import EmbeddingError, WorkTimeoutError
 from agent_reminiscence.views import reflection_payload
 
 RUN: Final = "harbour-run"
 """Several agents on one ledger."""
 WALKER: Final = "cape-walker"
 """The user of the ReAct agent."""
+OFFICE: Final = "harbour-office"
+"""Work that was given up."""
+SHOP: Final = "museum-shop"
+"""Work that failed and waits for its next attempt."""
+
+TOUR: Final = (
+    (story.KEEPER, "most pages have something to show here"),
+    (RUN, "three agents on one ledger, for Views"),
+    (f"react/{WALKER}/default", "a ReAct agent that learns, for Runs"),
+    (OFFICE, "work that was given up, for Now"),
+    (SHOP, "work that waits for another attempt"),
+)
+"""Where a visitor sees what."""
 
 # Far more than needed.
 _WORK_SECONDS: Final = 60.0
+# So long that the next attempt is still to come when somebody looks.
+_RETRY_SECONDS: Final = 3600.0
 
 
 def showcase_config(data_dir: str | Path, *, worker: bool) -> Config:
     """The settings of the demo, which no model and no server of the user's is part of."""
-    return story.demo_config(data_dir).model_copy(update={"memorizer_agent_model": None, "worker": worker})
+    return story.demo_config(data_dir).model_copy(
+        update={
+            "memorizer_agent_model": None,
+            "worker": worker,
+            # So high that nothing of the story ends for them.
+            "max_chunks": 200,
+            "max_active_memories": 40,
+            "agent_daily_tokens": 20_000,
+        }
+    )
 
 
-async def show(memory: AgentMem) -> None:
-    """Fill a memory, unless it is filled already.
-
-    Args:
-        memory: With a worker.
+async def prepare(data_dir: str | Path) -> None:
+    """Fill a memory in a folder, unless it is filled already.
 
     Raises:
         ReminiscenceError: The memory does not work.
     """
-    if await memory.ledger.head(story.KEEPER):
-        return
+    # Open for as long as it takes, so that the embedded server stays.
+    async with AgentMem(showcase_config(data_dir, worker=False)) as holder:
+        if await holder.ledger.head(story.KEEPER):
+            return
+        async with AgentMem(showcase_config(data_dir, worker=True)) as memory:
+            await _show(memory)
+        if find_spec("pydantic_ai") is not None:
+            await _ask_a_model(data_dir)
+        await _fail(data_dir)
+
+
+async def _show(memory: AgentMem) -> None:
+    """Tell what needs a worker."""
     await story.play(memory, story.Stage())
     await _keep_house(memory)
     await _answer_visitors(memory)
@@ -73,8 +108,8 @@ async def _keep_house(memory: AgentMem) -> None:
         )
     await memory.create_active_memory(
         keeper,
-        "Wetterbericht",
-        "Am Samstag weht der Wind aus Nordwest, und die Fähre fährt nur bis Mittag.",
+        "Weerbericht",
+        "Zaterdag waait de wind uit het noordwesten, en de veerboot vaart maar tot de middag.",
         source="tool",
         actor="weather-service",
         occurred_at=_day(6, 20),
@@ -107,11 +142,35 @@ async def _keep_house(memory: AgentMem) -> None:
     )
     await memory.admin.consolidate(keeper)
     await memory.admin.run_due(keeper)
-    around = await memory.admin.graph.neighbourhood(keeper, "Cape Wrenfield")
-    if around.relationships:
-        await memory.admin.graph.end_relationship(
-            keeper, around.relationships[0].id, end_date=datetime.now(UTC), actor="Ines"
+    await _know_the_people(memory)
+
+
+async def _know_the_people(memory: AgentMem) -> None:
+    """What a person knows of the graph: who is who, how they are related, and what is over."""
+    keeper, graph = story.KEEPER, memory.admin.graph
+    register = await memory.create_active_memory(
+        keeper,
+        "Who is who",
+        "Ines Halvorsen keeps the lighthouse at Cape Wrenfield.\n\n"
+        "Tomas Brandt is the carpenter of Port Ellory, and rents his workshop from Ines Halvorsen.\n\n"
+        "The Annika sails for the Ellory Ferry Company.",
+        key="people",
+        occurred_at=_day(2, 10),
+    )
+    await memory.admin.consolidate(keeper, register.id)
+    for one, kind, type_, other, other_kind in (
+        ("Ines Halvorsen", "person", "keeps", "Cape Wrenfield", "place"),
+        ("Tomas Brandt", "person", "lives_in", "Port Ellory", "place"),
+        ("Tomas Brandt", "person", "rents_from", "Ines Halvorsen", "person"),
+        ("Annika", "other", "belongs_to", "Ellory Ferry Company", "organization"),
+    ):
+        await graph.state_relationship(
+            keeper, one, type_, other, from_type=kind, to_type=other_kind, memory_id=register.id, actor="Ines"
         )
+    for short, whole in (("Ines", "Ines Halvorsen"), ("Tomas", "Tomas Brandt")):
+        await graph.merge(keeper, whole, short, actor="Ines")
+    around = await graph.neighbourhood(keeper, "Tomas Brandt", types=["rents_from"])
+    await graph.end_relationship(keeper, around.relationships[0].id, end_date=_day(6, 1), actor="Ines")
 
 
 async def _answer_visitors(memory: AgentMem) -> None:
@@ -232,3 +291,67 @@ async def _walk(memory: AgentMem) -> None:
                 AgentRequest(question=question, user=WALKER, conversation_id="walks", enable_memory=True)
             )
             await agent.drain()
+
+
+async def _ask_a_model(data_dir: str | Path) -> None:
+    """Questions that a model answers, and what that costs. The model follows a script, too."""
+    from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
+    from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+    from agent_reminiscence import AgentModels
+
+    answers = {
+        "opening day": {"answer": "Saturday, June 28, because the paint has to dry [1].", "is_known": True},
+        "lens": {"answer": "Memory does not say who repairs the lens.", "is_known": False},
+    }
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        asked = str(messages)
+        given = next(one for words, one in answers.items() if words in asked)
+        return ModelResponse([ToolCallPart(info.output_tools[0].name, given)])
+
+    models = AgentModels(memory_retrieve=FunctionModel(answer, model_name="scripted-keeper"))
+    async with AgentMem(showcase_config(data_dir, worker=False), models=models) as memory:
+        for question in ("Who repairs the lens?", "When is opening day?"):
+            await memory.retrieve_memories(story.KEEPER, question, synthesis=True)
+
+
+class _BriefEmbedder(WordLlamaEmbedder):
+    """Refuses whatever is longer than a few words, as an embedding service does that was set up badly."""
+
+    is_local = False
+    _LONGEST = 20
+
+    async def embed_counted(self, texts: Sequence[str]) -> Any:
+        if any(len(text) > self._LONGEST for text in texts):
+            raise EmbeddingError(f"the embedding service takes no texts of more than {self._LONGEST} characters")
+        return await super().embed_counted(texts)
+
+
+async def _fail(data_dir: str | Path) -> None:
+    """Memories whose vectors could not be made: words find them, and the work shows on Now."""
+    for tenant, title, text, attempts in (
+        (OFFICE, "Berths", "The Annika has the berth by the crane until the end of the season.", 1),
+        (SHOP, "Postcards", "The postcards with the fog bell are sold out; two hundred more come in July.", 8),
+    ):
+        config = showcase_config(data_dir, worker=False).model_copy(
+            update={"job_max_attempts": attempts, "job_retry_seconds": _RETRY_SECONDS}
+        )
+        with _quiet():
+            async with AgentMem(config, embedder=_BriefEmbedder()) as memory:
+                await memory.create_active_memory(tenant, title, text, occurred_at=_day(6, 25))
+                await memory.admin.run_due(tenant)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Log nothing of what fails on purpose: whoever started the demo would think that it is broken."""
+    loggers = [logging.getLogger(f"agent_reminiscence.{name}") for name in ("work", "embedding")]
+    before = [(logger, logger.level) for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in before:
+            logger.setLevel(level)

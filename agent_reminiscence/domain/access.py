@@ -43,6 +43,10 @@ class AccessKey(_Frozen):
     scopes: tuple[AccessScope, ...]
     label: str | None = Field(description="What it is for, in the words of whoever created it.")
     requests_per_minute: int | None = Field(description="Its own limit at the server; None: the server's default.")
+    requests_per_day: int | None = Field(
+        description="Requests per day in UTC at all servers together; None: any number."
+    )
+    requests_today: int = Field(description="Of a key with a number per day, how many were counted today.")
     created_at: datetime
     expires_at: datetime | None = Field(description="When it ends; None: never.")
     revoked_at: datetime | None = Field(description="When it was revoked; None: it was not.")
@@ -62,4 +66,8 @@ class KeyGrant(_Frozen):
     external_id: str | None = Field(description="Whom it acts for; None with memory:delegate, and only then.")
     scopes: tuple[AccessScope, ...]
     requests_per_minute: int | None = Field(description="Its own limit at the server; None: the server's default.")
+    requests_per_day: int | None = Field(
+        description="Requests per day in UTC at all servers together; None: any number."
+    )
+    requests_today: int = Field(description="Of a key with a number per day, how many were counted today.")
     expires_at: datetime | None = Field(description="When it ends; None: never.")

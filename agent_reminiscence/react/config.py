@@ -33,11 +33,16 @@ class AgentConfig(BaseModel):
     max_repeats: int = Field(
         default=3, ge=1, le=1_000, description="How often in a row a tool may be called with the same arguments."
     )
+    # A minute for each of ten requests: a provider that never answers must not hold a client for ever.
     timeout_seconds: float | None = Field(
-        default=None, gt=0, description="How long an invocation may take; None: as long as it takes."
+        default=600.0,
+        gt=0,
+        description="How long reasoning may take, tools included; None: as long as it takes. Raise it with"
+        " max_iterations, or for a slow model.",
     )
     persona: str = Field(default=DEFAULT_PERSONA, description="Who the agent is; its first instructions.")
     additional_context: str = Field(default="", description="What else the model is always told.")
+    prompts: ReactPrompts = Field(default_factory=ReactPrompts, description="The texts that the model is shown.")
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
@@ -113,7 +118,6 @@ class ReactMemConfig(AgentConfig):
         default=frozenset(), description="Kinds of sensitive facts that may be extracted: secret, health, payment."
     )
     show_retrieval: bool = Field(default=False, description="Whether the client sees what was recalled.")
-    prompts: ReactPrompts = Field(default_factory=ReactPrompts, description="The texts that the model is shown.")
 
     @field_validator("memory_mode", mode="before")
     @classmethod

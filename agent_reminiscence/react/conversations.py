@@ -9,7 +9,7 @@ from typing import Final
 
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.event import Event
-from agent_reminiscence.exceptions import IdempotencyConflictError
+from agent_reminiscence.exceptions import ExternalIdNotFoundError, IdempotencyConflictError
 from agent_reminiscence.react.failures import guarded
 from agent_reminiscence.react.models import ConversationMemory, InvocationSummary
 from agent_reminiscence.react.registry import Registry
@@ -55,6 +55,8 @@ class MemoryConversations:
                     conversation_id=request.conversation_id,
                     invocations=tuple(_summary(event) for event in events),
                     gap_after=gap,
+                    # What was said last counts.
+                    metadata={name: value for event in events for name, value in event.payload["metadata"].items()},
                 )
             )
 
@@ -91,7 +93,7 @@ class MemoryConversations:
 
         async def listed() -> ListConversationsResponse:
             external_id = self._scope(request.user, request.collection)
-            found = await latest_invocations(self._memory, external_id, most=request.limit)
+            found = await latest_invocations(self._memory, external_id, most=request.offset + request.limit)
             return ListConversationsResponse(
                 conversations=tuple(
                     ConversationOutline(
@@ -99,19 +101,24 @@ class MemoryConversations:
                         last_query=event.payload["query"],
                         updated_at=event.occurred_at,
                     )
-                    for event in found
+                    for event in found[request.offset :]
                 )
             )
 
         return await guarded(listed, lambda error: ListConversationsResponse(error=error))
 
     async def delete_conversation(self, request: DeleteConversationRequest) -> DeleteResponse:
-        """Archive a conversation: reading it finds nothing before this. `purge` erases all that it left."""
+        """Archive a conversation: reading it finds nothing before this. `purge` erases all that it left.
+
+        Unknown ones are gone already.
+        """
 
         async def delete() -> DeleteResponse:
             external_id = self._scope(request.user, request.collection)
             if request.purge:
-                await self._memory.admin.erase(external_id, conversation_id=request.conversation_id)
+                with suppress(ExternalIdNotFoundError):
+                    receipt = await self._memory.admin.erase(external_id, conversation_id=request.conversation_id)
+                    return DeleteResponse(success=True, receipts=(receipt,))
             elif (await self._read(external_id, request.conversation_id, 1))[0]:
                 await self._memory.ledger.append(external_id, ARCHIVED, {}, conversation_id=request.conversation_id)
             return DeleteResponse(success=True)

@@ -28,7 +28,7 @@ from agent_reminiscence.exceptions import (
     StoreError,
 )
 from agent_reminiscence.react.config import ReactMemConfig
-from agent_reminiscence.react.conversations import all_latest, latest_invocations
+from agent_reminiscence.react.conversations import all_latest
 from agent_reminiscence.react.episodes import EPISODE_PREFIX
 from agent_reminiscence.react.facts import FACT_PREFIX, as_fact, promote
 from agent_reminiscence.react.journal import FINISHED, Journal, as_finished
@@ -40,8 +40,10 @@ from agent_reminiscence.react.recording import NotRecordedError, Recorder
 from agent_reminiscence.react.registry import Registry
 from agent_reminiscence.react.scope import REGISTRY, Scope, user_conversation
 from agent_reminiscence.react.service_models import (
+    ConversationOutline,
     DeleteConversationRequest,
     GetConversationMemoryRequest,
+    ListConversationsRequest,
     StoreEpisodeRequest,
 )
 from agent_reminiscence.telemetry import Telemetry
@@ -53,6 +55,7 @@ ENDED: Final = "react.conversation.ended"
 CLOSED: Final = "react.conversation.closed"
 _WHOLE_CONVERSATION: Final = 500
 _PAGE: Final = 500
+_CONVERSATIONS: Final = 1_000
 _LOOK_BACK: Final = 50
 
 
@@ -124,8 +127,10 @@ class Lifecycle:
 
     async def speak(self, event: Event) -> None:
         """Add an invocation to its conversation; if that fails, recording does it later."""
-        with suppress(NotRecordedError):
+        try:
             await self._recorder.speak(event)
+        except Exception as error:  # noqa: BLE001 - a replaced service may raise anything; the answer is not its to hold
+            _logger.warning("an invocation joins its conversation later: %s", type(error).__name__)
 
     async def record(self, external_id: str, event: Event) -> None:
         """Record what follows from an invocation; once, however often it is called at the same time.
@@ -162,7 +167,7 @@ class Lifecycle:
         return CollectionUsage(
             facts=len([one async for one in self._memories(external_id, FACT_PREFIX)]),
             episodes=len([one async for one in self._memories(external_id, EPISODE_PREFIX)]),
-            conversations=len(await latest_invocations(self._memory, external_id)),
+            conversations=len(await self._conversations(user, collection)),
             memory=await self._memory.admin.usage(external_id),
         )
 
@@ -213,7 +218,7 @@ class Lifecycle:
             await self._memory.ledger.append(
                 external_id,
                 CLOSED,
-                {"ending": _ending(conversation)},
+                {"ending": _ending(conversation), "last_at": conversation.invocations[-1].timestamp.isoformat()},
                 conversation_id=conversation_id,
                 idempotency_key=f"react/closed/{_ending(conversation)}",
             )
@@ -255,7 +260,7 @@ class Lifecycle:
             archived_episodes=await self._retain(
                 external_id, EPISODE_PREFIX, self._config.episode_ttl_days, self._config.max_episodes, used
             ),
-            archived_conversations=await self._retain_conversations(user, collection, external_id),
+            archived_conversations=await self._retain_conversations(user, collection),
         )
 
     async def maintain_all(self) -> list[MaintenanceReport]:
@@ -334,6 +339,21 @@ class Lifecycle:
             raise NotRecordedError(f"a conversation cannot be read: {found.error.reason}")
         return found.conversation
 
+    async def _conversations(self, user: str, collection: str) -> list[ConversationOutline]:
+        """All conversations, the most recent first."""
+        found: dict[str, ConversationOutline] = {}
+        while True:
+            listed = await self._services.conversations.list_conversations(
+                ListConversationsRequest(user=user, collection=collection, limit=_CONVERSATIONS, offset=len(found))
+            )
+            if listed.error is not None:
+                raise NotRecordedError(f"conversations cannot be listed: {listed.error.reason}")
+            # A service that knows no offset gives the same ones again.
+            new = {one.conversation_id: one for one in listed.conversations if one.conversation_id not in found}
+            found |= new
+            if len(new) < _CONVERSATIONS:
+                return list(found.values())
+
     async def _facts_of(self, external_id: str, conversation_id: str) -> list[ActiveMemory]:
         return await self._memory.get_active_memories(
             external_id, where=Filter(conversation_ids=[conversation_id], key_prefix=FACT_PREFIX)
@@ -389,16 +409,17 @@ class Lifecycle:
 
     async def _end_idle(self, user: str, collection: str, external_id: str) -> list[ConversationEnd]:
         limit = self._clock() - timedelta(seconds=self._config.conversation_timeout)
-        ended = {event.conversation_id: event.position async for event in all_latest(self._memory, external_id, CLOSED)}
+        ended = {
+            event.conversation_id: datetime.fromisoformat(event.payload["last_at"])
+            async for event in all_latest(self._memory, external_id, CLOSED)
+            if event.payload
+        }
         ends: list[ConversationEnd] = []
-        for event in await latest_invocations(self._memory, external_id):
-            conversation_id = event.conversation_id
-            if conversation_id is None or event.occurred_at > limit:
-                continue
-            if ended.get(conversation_id, 0) > event.position:
+        for one in await self._conversations(user, collection):
+            if one.updated_at > limit or ended.get(one.conversation_id) == one.updated_at:
                 continue
             try:
-                ends.append(await self.end_conversation(user, conversation_id, collection))
+                ends.append(await self.end_conversation(user, one.conversation_id, collection))
             except StoreError:
                 raise
             except Exception as error:  # noqa: BLE001 - one conversation holds up no other
@@ -439,19 +460,19 @@ class Lifecycle:
         with suppress(MemoryNotFoundError, InvalidInputError):
             await self._memory.admin.archive(external_id, one.id, end_chunks=True)
 
-    async def _retain_conversations(self, user: str, collection: str, external_id: str) -> int:
+    async def _retain_conversations(self, user: str, collection: str) -> int:
         """Archive conversations that are too old, or too many."""
         ttl_days, most = self._config.conversation_ttl_days, self._config.max_conversations
         if ttl_days is None and most is None:
             return 0
         old = None if ttl_days is None else self._clock() - timedelta(days=ttl_days)
         archived = 0
-        for number, event in enumerate(await latest_invocations(self._memory, external_id), start=1):
-            is_over = old is not None and event.occurred_at < old
-            if event.conversation_id is None or not (is_over or (most is not None and number > most)):
+        for number, one in enumerate(await self._conversations(user, collection), start=1):
+            is_over = old is not None and one.updated_at < old
+            if not is_over and (most is None or number <= most):
                 continue
             done = await self._services.conversations.delete_conversation(
-                DeleteConversationRequest(user=user, collection=collection, conversation_id=event.conversation_id)
+                DeleteConversationRequest(user=user, collection=collection, conversation_id=one.conversation_id)
             )
             archived += done.success
         return archived

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -27,14 +27,17 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models import Model
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.run import AgentRun
 from pydantic_ai.toolsets import AbstractToolset
 from pydantic_ai.usage import RunUsage, UsageLimits
 
+from agent_reminiscence.react.chosen_model import ChosenModel
 from agent_reminiscence.react.config import AgentConfig
 from agent_reminiscence.react.models import AgentFailure, AgentRequest, AgentResponse, AgentStep, AgentUsage
-from agent_reminiscence.react.prompts import ReactPrompts
-from agent_reminiscence.react.steps import as_messages, observation_of, steps_of
+from agent_reminiscence.react.steps import as_messages, observation_of, steps_of, thought_of
 from agent_reminiscence.react.toolbox import RunDeps, ToolFailures, toolset_of_groups
 from agent_reminiscence.text.storable import storable_text
 
@@ -71,6 +74,7 @@ class Surroundings:
         instructions: Added to the persona.
         recalled_keys: Of the facts and episodes in it.
         toolsets: Further tools, which belong to every group.
+        may_store: Whether the run may still store facts; None: nothing can forbid it.
     """
 
     recalled: Sequence[UserContent] = ()
@@ -78,6 +82,7 @@ class Surroundings:
     instructions: str = ""
     toolsets: Sequence[AbstractToolset[Any]] = ()
     capabilities: Sequence[AbstractCapability[Any]] = field(default=())
+    may_store: Callable[[], Awaitable[bool]] | None = None
 
 
 NO_SURROUNDINGS: Final = Surroundings()
@@ -87,7 +92,7 @@ class ReactAgentManager:
     """Runs the loop for one request after another.
 
     Args:
-        model: A Pydantic AI model, or its name.
+        model: A Pydantic AI model, or its name, as `ReactService` takes it.
         toolsets: The agent's tools, MCP servers included. A tool names its groups in its metadata
             (`{"group": ["research"]}`), or is in the group `default`.
         deps: The application's own dependencies; a tool finds them as `ctx.deps.deps`.
@@ -95,24 +100,21 @@ class ReactAgentManager:
 
     def __init__(
         self,
-        model: Model | str,
+        model: Model | str | ChosenModel,
         *,
         toolsets: Sequence[AbstractToolset[Any]] = (),
         config: AgentConfig,
-        prompts: ReactPrompts | None = None,
         deps: Any = None,
     ) -> None:
         self._config = config
-        self._prompts = prompts or ReactPrompts()
         self._deps = deps
+        self._model = model if isinstance(model, ChosenModel) else ChosenModel(model, argument="model")
         self._agent: Agent[RunDeps[Any], str] = Agent(
-            model,
             deps_type=RunDeps,
             instructions="\n\n".join(text for text in (config.persona, config.additional_context) if text),
             toolsets=[toolset_of_groups(toolsets)],
             capabilities=[ToolFailures(config.max_repeats)],
             retries=_RETRIES,
-            defer_model_check=True,
         )
 
     @property
@@ -135,7 +137,8 @@ class ReactAgentManager:
         Returns:
             The answer, or why there is none. Nothing that a model, a tool or a limit does raises an error.
         """
-        run = _Run(invocation_id, sink if request.streaming else None)
+        model = self._model.get()
+        run = _Run(invocation_id, sink if request.streaming else None, can_stream=_can_stream(model))
         usage = RunUsage()
         deps = RunDeps(
             user=request.user,
@@ -146,6 +149,7 @@ class ReactAgentManager:
             invocation_id=invocation_id,
             deps=self._deps,
             recalled=set(surroundings.recalled_keys),
+            may_store=surroundings.may_store,
         )
         failure: AgentFailure | None = None
         answer = ""
@@ -155,6 +159,7 @@ class ReactAgentManager:
                 limit,
                 self._agent.iter(
                     message_history=self._messages(request, surroundings),
+                    model=model,
                     deps=deps,
                     instructions=surroundings.instructions or None,
                     usage=usage,
@@ -175,7 +180,7 @@ class ReactAgentManager:
         except Exception as error:  # noqa: BLE001 - a provider's client, or a server of tools, may raise anything
             if limit.expired():
                 failure = AgentFailure(
-                    reason="timeout", message=f"no answer within {self._config.timeout_seconds} s (timeout_seconds)"
+                    reason="timeout", message=f"no answer within {self._config.timeout_seconds:g} s (timeout_seconds)"
                 )
             else:
                 # Without its text, which may quote the prompt.
@@ -201,30 +206,51 @@ class ReactAgentManager:
         """The question with its surroundings, and the steps already taken."""
         asked = [request.question]
         if request.state:
-            asked = [f"{self._prompts.state}:\n{request.state}", f"{self._prompts.task}:\n{request.question}"]
+            prompts = self._config.prompts
+            asked = [f"{prompts.state}:\n{request.state}", f"{prompts.task}:\n{request.question}"]
         content: list[UserContent] = [*surroundings.recalled, *asked]
         prompt = UserPromptPart(request.question if content == [request.question] else content)
         return [ModelRequest(parts=[prompt]), *as_messages(request.history)]
 
 
+def _can_stream(model: Model) -> bool:
+    """Whether a model gives its response in pieces; asking one that does not is an error."""
+    match model:
+        case FunctionModel():
+            return model.stream_function is not None
+        case FallbackModel():
+            return all(map(_can_stream, model.models))
+        case WrapperModel():
+            return _can_stream(model.wrapped)
+        case _:
+            return type(model).request_stream is not Model.request_stream
+
+
 @dataclass(slots=True)
 class _Run:
-    """Follows a run, and notes its steps."""
+    """Follows a run, and notes its steps.
+
+    Attributes:
+        can_stream: Whether the model gives its thoughts in pieces; else each is sent as one.
+    """
 
     invocation_id: str
     sink: Sink | None
+    can_stream: bool
     steps: list[AgentStep] = field(default_factory=list)
 
     async def follow(self, run: AgentRun[RunDeps[Any], str]) -> None:
         node = run.next_node
         while not Agent.is_end_node(node):
             if Agent.is_model_request_node(node):
-                if self.sink is not None:
+                if self.sink is not None and self.can_stream:
                     async with node.stream(run.ctx) as events:
                         async for event in events:
                             self._think(event)
             elif Agent.is_call_tools_node(node):
                 response = node.model_response
+                if not self.can_stream:
+                    self._say(thought_of(response))
                 observed: dict[str, str] = {}
                 try:
                     async with node.stream(run.ctx) as results:
@@ -243,8 +269,12 @@ class _Run:
                 text = content
             case PartDeltaEvent(delta=TextPartDelta(content_delta=content) | ThinkingPartDelta(content_delta=content)):
                 text = content or ""
-        if text and self.sink is not None:
-            self.sink(AgentResponse(invocation_id=self.invocation_id, thought=text, is_partial=True))
+        self._say(text)
+
+    def _say(self, thought: str) -> None:
+        """Send a thought, or a piece of one."""
+        if thought and self.sink is not None:
+            self.sink(AgentResponse(invocation_id=self.invocation_id, thought=thought, is_partial=True))
 
     def _observe(self, response: ModelResponse, call_id: str, observed: dict[str, str]) -> None:
         """Send the step that has just been finished."""

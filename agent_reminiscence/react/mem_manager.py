@@ -12,6 +12,7 @@ from typing import Any
 from pydantic_ai.models import Model
 from pydantic_ai.toolsets import AbstractToolset
 
+from agent_reminiscence.react.chosen_model import ChosenModel
 from agent_reminiscence.react.config import ReactMemConfig
 from agent_reminiscence.react.learning import LearningByModel
 from agent_reminiscence.react.manager import ReactAgentManager, Reasoned, Sink, Surroundings
@@ -47,7 +48,7 @@ class ReactMemAgentManager(ReactAgentManager):
 
     def __init__(
         self,
-        model: Model | str,
+        model: Model | str | ChosenModel,
         services: MemoryServices,
         *,
         clock: Callable[[], datetime],
@@ -57,7 +58,7 @@ class ReactMemAgentManager(ReactAgentManager):
         telemetry: Telemetry | None = None,
         deps: Any = None,
     ) -> None:
-        super().__init__(model, toolsets=toolsets, config=config, prompts=config.prompts, deps=deps)
+        super().__init__(model, toolsets=toolsets, config=config, deps=deps)
         self._mem_config = config
         self._services = services
         self._summariser = summariser
@@ -104,9 +105,13 @@ class ReactMemAgentManager(ReactAgentManager):
         sink: Sink,
         recalled: RecalledMemory,
         *,
-        may_write: bool,
+        may_store: Callable[[], Awaitable[bool]] | None,
     ) -> Reasoned:
-        """Reason with what was recalled, within the budget of working memory."""
+        """Reason with what was recalled, within the budget of working memory.
+
+        Args:
+            may_store: Whether the run's tool may store a fact, asked each time; None: there is no such tool.
+        """
         config = self._mem_config
         working = WorkingMemory(request.question, self._clock())
         summaries = None if self._summariser is None else StepSummaries(self._summariser)
@@ -125,8 +130,9 @@ class ReactMemAgentManager(ReactAgentManager):
                 recalled=shown,
                 recalled_keys=keys_of(recalled.facts, recalled.episodes),
                 instructions=config.prompts.memory,
-                toolsets=[self._tools[may_write], working_toolset(working)],
+                toolsets=[self._tools[may_store is not None], working_toolset(working)],
                 capabilities=[window],
+                may_store=may_store,
             ),
         )
         recalled_tokens = sum(count_tokens(part.content) for part in shown)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from pydantic_ai.models import Model
 from pydantic_ai.toolsets import AbstractToolset
 
 from agent_reminiscence.core import AgentMem
-from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.event import Event, EventKind
 from agent_reminiscence.exceptions import ReminiscenceError
+from agent_reminiscence.react.chosen_model import ChosenModel
 from agent_reminiscence.react.config import ReactMemConfig
 from agent_reminiscence.react.failures import failure_of
 from agent_reminiscence.react.journal import Finished, Journal, as_finished
@@ -29,7 +28,7 @@ from agent_reminiscence.react.memory_services import MemoryServices
 from agent_reminiscence.react.models import AgentFailure, AgentRequest, AgentResponse, AgentUsage, RecalledMemory
 from agent_reminiscence.react.registry import Registry
 from agent_reminiscence.react.scope import Scope, default_scope, invocation_conversation
-from agent_reminiscence.react.service import final_response, last_of, streamed
+from agent_reminiscence.react.serving import Service, final_response
 from agent_reminiscence.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -43,13 +42,14 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class ReactMemService:
+class ReactMemService(Service[ReactMemAgentManager]):
     """An agent with memory, behind the interface of `ReactService`.
 
     Use it as `async with ReactMemService(model, memory) as agent:`; leaving it waits until all answers are recorded.
 
     Args:
-        model: A Pydantic AI model, or its name.
+        model: A Pydantic AI model, or its name; several names, separated by commas, stand in for each other. Models of
+            Ollama are asked at the memory's `ollama_base_url`.
         memory: Open; stays open when the service is closed.
         toolsets: The agent's tools; see `ReactAgentManager`.
         learning_model: Draws facts and lessons after the answer; None: `model` does.
@@ -60,6 +60,9 @@ class ReactMemService:
         tracer_provider: Receives OpenTelemetry spans; None uses the process's global provider.
         meter_provider: Receives OpenTelemetry metrics; None uses the global one.
         deps: The application's own dependencies; a tool finds them as `ctx.deps.deps`.
+
+    Raises:
+        ConfigurationError: A name says no model, or its provider's client or settings are missing.
     """
 
     def __init__(
@@ -82,23 +85,31 @@ class ReactMemService:
         self._memory = memory
         self._scope = scope
         self._services = services or MemoryServices.of(memory, self._config, scope)
+        self._registry = Registry(memory)
         prompts = self._config.prompts
         telemetry = Telemetry(tracer_provider, meter_provider)
-        self._manager = ReactMemAgentManager(
-            model,
+
+        def chosen(given: Model | str, argument: str) -> ChosenModel:
+            return ChosenModel(given, argument=argument, ollama_base_url=memory.config.ollama_base_url)
+
+        reasons = chosen(model, "model")
+        learns = reasons if learning_model is None else chosen(learning_model, "learning_model")
+        sums_up = None if summary_model is None else chosen(summary_model, "summary_model")
+        manager = ReactMemAgentManager(
+            reasons,
             self._services,
             clock=clock,
             toolsets=toolsets,
             config=self._config,
-            summariser=None if summary_model is None else LearningByModel(summary_model, prompts),
+            summariser=None if sums_up is None else LearningByModel(sums_up, prompts),
             telemetry=telemetry,
             deps=deps,
         )
+        super().__init__(manager, *dict.fromkeys(one for one in (reasons, learns, sums_up) if one is not None))
         learning: Learning = LearningByRules()
         if self._config.learn_with == "model":
-            learning = LearningByModel(learning_model or model, prompts)
+            learning = LearningByModel(learns, prompts)
         self._journal = Journal(memory)
-        self._registry = Registry(memory)
         self.lifecycle = Lifecycle(
             memory,
             self._services,
@@ -110,48 +121,26 @@ class ReactMemService:
             clock=clock,
             telemetry=telemetry,
         )
-        self._open = AsyncExitStack()
         self._working: set[asyncio.Future[Any]] = set()
 
-    async def __aenter__(self) -> Self:
-        await self._open.enter_async_context(self._manager.agent)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
-
     async def close(self) -> None:
-        """Wait until what was answered is recorded, then disconnect from the MCP servers, as `ReactService` does."""
+        """Wait until what was answered is recorded, then disconnect from models and MCP servers."""
         await self.drain()
-        await self._open.aclose()
+        await super().close()
 
     async def drain(self) -> None:
         """Wait until what was answered is recorded."""
         while self._working:
             await asyncio.wait(self._working)
 
-    async def run(self, request: AgentRequest) -> AsyncGenerator[AgentResponse]:
-        """Answer a question. The last message is final; without `streaming`, it is the only one.
-
-        Closing the iterator early cancels the invocation, unless it has been answered. What it leaves in memory is
-        recorded after the final message, in a task of the service.
-        """
-        invocation_id = request.invocation_id or str(uuid4())
-
-        async def work(sink: Sink) -> AgentResponse:
-            if self._config.memory_mode == "off" or not request.enable_memory:
-                return final_response(invocation_id, await self._manager.reason(request, invocation_id, sink))
+    async def _respond(self, request: AgentRequest, invocation_id: str, sink: Sink) -> AgentResponse:
+        """Answer a question; what it leaves in memory is recorded after the final message, in a task of the service."""
+        if self._config.memory_mode == "off" or not request.enable_memory:
+            return await self._reason(request, invocation_id, sink)
+        try:
             return await self._remember(request, invocation_id, sink)
-
-        async with aclosing(streamed(work)) as messages:
-            async for message in messages:
-                yield message
-
-    async def answer(self, request: AgentRequest) -> AgentResponse:
-        """The final message alone."""
-        return await last_of(self.run(request))
+        except ReminiscenceError as error:
+            return _failed(invocation_id, failure_of(error))
 
     async def _remember(self, request: AgentRequest, invocation_id: str, sink: Sink) -> AgentResponse:
         """Recall, reason and note the answer."""
@@ -164,23 +153,32 @@ class ReactMemService:
             return _repeated(invocation_id, begun.answered)
         warnings = tuple(f"recall: {one.message}" for one in begun.recalled.failures)
         if not begun.is_on:
-            without = final_response(invocation_id, await self._manager.reason(request, invocation_id, sink))
+            without = await self._reason(request, invocation_id, sink)
             return without.model_copy(update={"warnings": warnings})
         may_write = self._config.memory_mode == "write"
-        reasoned = await self._manager.reason_over(request, invocation_id, sink, begun.recalled, may_write=may_write)
+
+        async def may_still_write() -> bool:
+            return await self._may_still_write(request.user, external_id, begun.position)
+
+        reasoned = await self._manager.reason_over(
+            request, invocation_id, sink, begun.recalled, may_store=may_still_write if may_write else None
+        )
         shown = begun.recalled if self._config.show_retrieval else None
         response = final_response(invocation_id, reasoned).model_copy(update={"memory": shown, "warnings": warnings})
         if not may_write or not _is_worth_recording(reasoned):
             return response
         finished = _finished(request, invocation_id, reasoned)
         # A client that hangs up now has perhaps been answered already: it is recorded all the same.
-        noted = asyncio.ensure_future(self._note(external_id, finished))
+        noted = asyncio.ensure_future(self._note(external_id, finished, begun.position))
         self._keep(noted)
         try:
             event = await asyncio.shield(noted)
         except ReminiscenceError as error:
-            warning = f"not recorded: {failure_of(error).message}"
-            return response.model_copy(update={"warnings": (*response.warnings, warning)})
+            return _with_warning(response, f"not recorded: {failure_of(error).message}")
+        if event is None:
+            return _with_warning(
+                response, "not recorded: the memory was switched off meanwhile, or something in it erased"
+            )
         if event.payload.get("attempt") == finished.attempt:
             return response
         # The same invocation was answered elsewhere meanwhile: whoever asks gets one answer.
@@ -198,9 +196,12 @@ class ReactMemService:
         nothing = RecalledMemory()
         try:
             async with asyncio.timeout(self._config.memory_timeout_seconds):
-                if not await self._registry.is_enabled(request.user):
-                    return _Begun(nothing, is_on=False, answered=None)
                 may_write = self._config.memory_mode == "write"
+                is_on, position = await asyncio.gather(
+                    self._registry.is_enabled(request.user), self._memory.ledger.head(external_id)
+                )
+                if not is_on:
+                    return _Begun(nothing, is_on=False, answered=None)
                 recalled, answered = await asyncio.gather(
                     self._manager.recall(request, invocation_id if may_write else None),
                     self._find_answer(request, external_id, invocation_id),
@@ -211,7 +212,7 @@ class ReactMemService:
             return _Begun(nothing.model_copy(update={"failures": (_UNKNOWN,)}), is_on=False, answered=None)
         except TimeoutError:
             return _Begun(timed_out(self._config.memory_timeout_seconds), is_on=False, answered=None)
-        return _Begun(recalled, is_on=True, answered=answered)
+        return _Begun(recalled, is_on=True, answered=answered, position=position)
 
     async def _find_answer(self, request: AgentRequest, external_id: str, invocation_id: str) -> Event | None:
         """An earlier answer to this very invocation; a client that gave no id cannot repeat it."""
@@ -220,8 +221,26 @@ class ReactMemService:
         conversation = invocation_conversation(request.conversation_id, invocation_id)
         return await self._journal.find(external_id, conversation, invocation_id)
 
-    async def _note(self, external_id: str, finished: Finished) -> Event:
-        """Record that the invocation is over, then in a task of its own all that follows from it."""
+    async def _may_still_write(self, user: str, external_id: str, begun: int) -> bool:
+        """Whether a run may write: not if it may have been shown what has been erased since it began.
+
+        Args:
+            begun: Position of the ledger when the run began.
+        """
+        is_on, erased = await asyncio.gather(
+            self._registry.is_enabled(user),
+            self._memory.ledger.read(external_id, after=begun, kinds=[EventKind.ERASED], limit=1),
+        )
+        return is_on and not erased
+
+    async def _note(self, external_id: str, finished: Finished, begun: int) -> Event | None:
+        """Record that the invocation is over, then in a task of its own all that follows from it.
+
+        Returns:
+            The event; None if the user's memory has been switched off since the question, or something erased.
+        """
+        if not await self._may_still_write(finished.user, external_id, begun):
+            return None
         await self._registry.open(finished.user, finished.collection)
         event = await self._journal.finish(external_id, finished)
         # The next question may come at once, and is to be shown this one.
@@ -250,14 +269,20 @@ class _Begun:
     Attributes:
         is_on: Whether the user's memory is on, as far as is known.
         answered: The event of an earlier answer to this very invocation.
+        position: Of the ledger, before anything was read.
     """
 
     recalled: RecalledMemory
     is_on: bool
     answered: Event | None
+    position: int = 0
 
 
 _UNKNOWN: Final = AgentFailure(reason="memory_failed", message="the memory cannot be reached; nothing is remembered")
+
+
+def _with_warning(response: AgentResponse, warning: str) -> AgentResponse:
+    return response.model_copy(update={"warnings": (*response.warnings, warning)})
 
 
 def _is_worth_recording(reasoned: Reasoned) -> bool:
@@ -292,5 +317,8 @@ def _repeated(invocation_id: str, event: Event) -> AgentResponse:
 
 def _conflict(invocation_id: str) -> AgentResponse:
     message = f"invocation_id {invocation_id!r} was used for another question; a new question needs a new id"
-    failure = AgentFailure(reason="conflict", message=message)
+    return _failed(invocation_id, AgentFailure(reason="conflict", message=message))
+
+
+def _failed(invocation_id: str, failure: AgentFailure) -> AgentResponse:
     return final_response(invocation_id, Reasoned(answer="", steps=(), usage=AgentUsage(), failure=failure))

@@ -8,6 +8,7 @@ from typing import Any, Final
 from pydantic_ai import RunContext
 from pydantic_ai.toolsets import FunctionToolset
 
+from agent_reminiscence.exceptions import ReminiscenceError
 from agent_reminiscence.react.config import MemoryTool
 from agent_reminiscence.react.episodes import EPISODE_PREFIX
 from agent_reminiscence.react.facts import FACT_PREFIX
@@ -82,6 +83,11 @@ def memory_toolset(
         """
         if forbidden := sensitive_kinds(fact_content) - allowed:
             return f"Not stored: facts about {', '.join(sorted(forbidden))} are not kept."
+        try:
+            if ctx.deps.may_store is not None and not await ctx.deps.may_store():
+                return "Not stored: the memory was switched off, or something in it erased."
+        except ReminiscenceError:
+            return _UNAVAILABLE
         done = await stored.store_fact(
             StoreFactRequest(
                 user=ctx.deps.user,

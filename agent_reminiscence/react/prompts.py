@@ -13,7 +13,7 @@ DEFAULT_PERSONA: Final = (
 
 
 class ReactPrompts(BaseModel):
-    """The texts around a memory, in the order in which the model reads them.
+    """The texts around a question and a memory, in the order in which the model reads them.
 
     Attributes:
         memory: Instructions for a run with memory.

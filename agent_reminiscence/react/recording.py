@@ -13,6 +13,7 @@ from typing import Final
 
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.react.config import ReactMemConfig
 from agent_reminiscence.react.facts import FACT_PREFIX, fact_id_of, promote
 from agent_reminiscence.react.journal import FINISHED, Finished, Journal, Learned, as_finished, summary_of
@@ -80,7 +81,7 @@ class Recorder:
         await self._judge(finished, learned)
         if finished.conversation_id is None:
             # Of a conversation, the facts that matter are promoted when it has ended.
-            await self._promote(external_id, learned)
+            await self._promote(external_id, finished, learned)
         await self._journal.record(external_id, event)
 
     async def speak(self, event: Event) -> None:
@@ -199,11 +200,14 @@ class Recorder:
         )
         _check(done.error)
 
-    async def _promote(self, external_id: str, learned: Learned) -> None:
-        """Consolidate the facts of an invocation that belongs to no conversation."""
-        keys = [FACT_PREFIX + fact_id_of(fact) for fact in learned.facts]
-        if keys:
-            await promote(self._memory, external_id, await self._memory.get_active_memories(external_id, keys=keys))
+    async def _promote(self, external_id: str, finished: Finished, learned: Learned) -> None:
+        """Consolidate the facts of an invocation that belongs to no conversation: learned, or stored by the tool."""
+        own = Filter(conversation_ids=[invocation_conversation(None, finished.invocation_id)], key_prefix=FACT_PREFIX)
+        facts = {fact.id: fact for fact in await self._memory.get_active_memories(external_id, where=own)}
+        # One that was known before is another invocation's, and is confirmed by this one.
+        if keys := [FACT_PREFIX + fact_id_of(fact) for fact in learned.facts]:
+            facts |= {fact.id: fact for fact in await self._memory.get_active_memories(external_id, keys=keys)}
+        await promote(self._memory, external_id, list(facts.values()))
 
     async def _is_there(self, external_id: str, event: Event) -> bool:
         """Whether the event of the invocation still says something; a purge may have been quicker."""

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, aclosing, suppress
-from types import TracebackType
-from typing import Any, Self
-from uuid import uuid4
+from collections.abc import Sequence
+from typing import Any
 
 from pydantic_ai.models import Model
 from pydantic_ai.toolsets import AbstractToolset
 
+from agent_reminiscence.react.chosen_model import ChosenModel
 from agent_reminiscence.react.config import AgentConfig
-from agent_reminiscence.react.manager import ReactAgentManager, Reasoned, Sink
+from agent_reminiscence.react.manager import ReactAgentManager, Sink
 from agent_reminiscence.react.models import AgentRequest, AgentResponse
+from agent_reminiscence.react.serving import Service
 
 
-class ReactService:
+class ReactService(Service[ReactAgentManager]):
     """An agent without memory: reason, act, observe, answer.
 
     Use it as `async with ReactService(model) as agent:`; that connects to the MCP servers among its tools once.
 
     Args:
-        model: A Pydantic AI model, or its name.
+        model: A Pydantic AI model, or its name; several names, separated by commas, stand in for each other.
         toolsets: The agent's tools; see `ReactAgentManager`.
         deps: The application's own dependencies; a tool finds them as `ctx.deps.deps`.
+        ollama_base_url: The server for `ollama:` models; None: the setting of that name.
+
+    Raises:
+        ConfigurationError: The name says no model, or its provider's client or settings are missing.
     """
 
     def __init__(
@@ -35,88 +37,12 @@ class ReactService:
         toolsets: Sequence[AbstractToolset[Any]] = (),
         config: AgentConfig | None = None,
         deps: Any = None,
+        ollama_base_url: str | None = None,
     ) -> None:
-        self._manager = ReactAgentManager(model, toolsets=toolsets, config=config or AgentConfig(), deps=deps)
-        self._open = AsyncExitStack()
+        chosen = ChosenModel(model, argument="model", ollama_base_url=ollama_base_url)
+        super().__init__(
+            ReactAgentManager(chosen, toolsets=toolsets, config=config or AgentConfig(), deps=deps), chosen
+        )
 
-    async def __aenter__(self) -> Self:
-        await self._open.enter_async_context(self._manager.agent)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Disconnect from the MCP servers; one that was started with `keep_alive=False` ends."""
-        await self._open.aclose()
-
-    async def run(self, request: AgentRequest) -> AsyncGenerator[AgentResponse]:
-        """Answer a question. The last message is final; without `streaming`, it is the only one.
-
-        Closing the iterator early cancels the invocation.
-        """
-        invocation_id = request.invocation_id or str(uuid4())
-
-        async def reason(sink: Sink) -> AgentResponse:
-            return final_response(invocation_id, await self._manager.reason(request, invocation_id, sink))
-
-        async with aclosing(streamed(reason)) as messages:
-            async for message in messages:
-                yield message
-
-    async def answer(self, request: AgentRequest) -> AgentResponse:
-        """The final message alone."""
-        return await last_of(self.run(request))
-
-
-def final_response(invocation_id: str, reasoned: Reasoned) -> AgentResponse:
-    """The message that ends an invocation."""
-    last = reasoned.steps[-1] if reasoned.steps else None
-    return AgentResponse(
-        invocation_id=invocation_id,
-        thought="" if last is None else last.thought,
-        observation="" if last is None else last.observation,
-        answer=reasoned.answer,
-        is_final=True,
-        error=reasoned.failure,
-        steps=reasoned.steps,
-        usage=reasoned.usage,
-    )
-
-
-async def streamed(work: Callable[[Sink], Awaitable[AgentResponse]]) -> AsyncGenerator[AgentResponse]:
-    """Yield what `work` sends, then what it returns.
-
-    `work` runs in a task of its own: a generator that another task closes cannot leave its timeouts and task groups
-    properly. Closing the generator cancels the task and waits for its end.
-    """
-    messages: asyncio.Queue[AgentResponse | None] = asyncio.Queue()
-
-    async def do() -> AgentResponse:
-        try:
-            return await work(messages.put_nowait)
-        finally:
-            messages.put_nowait(None)
-
-    task = asyncio.create_task(do())
-    try:
-        while (message := await messages.get()) is not None:
-            yield message
-        yield await task
-    finally:
-        if not task.done():
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-
-
-async def last_of(messages: AsyncGenerator[AgentResponse]) -> AgentResponse:
-    """The final message."""
-    last: AgentResponse | None = None
-    async with aclosing(messages):
-        async for message in messages:
-            last = message
-    assert last is not None
-    return last
+    async def _respond(self, request: AgentRequest, invocation_id: str, sink: Sink) -> AgentResponse:
+        return await self._reason(request, invocation_id, sink)

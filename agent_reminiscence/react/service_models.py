@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from agent_reminiscence.domain.erasure import ErasureReceipt
 from agent_reminiscence.react.limits import (
     MAX_FACT_CHARACTERS,
     MAX_ID_CHARACTERS,
@@ -151,7 +152,9 @@ class UpdateConversationMemoryRequest(_Request):
 
     conversation_id: str
     invocation_summary: InvocationSummary
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: dict[str, Any] = Field(
+        default_factory=dict, description="Of the conversation; a name that it has already gets the new value."
+    )
 
 
 class UpdateConversationMemoryResponse(_Response):
@@ -164,6 +167,7 @@ class ListConversationsRequest(_Request):
     """List the conversations of a user."""
 
     limit: int = Field(default=100, ge=1, le=1_000)
+    offset: int = Field(default=0, ge=0, description="How many of the most recent to leave out.")
 
 
 class ConversationOutline(_Frozen):
@@ -191,3 +195,6 @@ class DeleteResponse(_Response):
     """Whether it is gone."""
 
     success: bool = False
+    receipts: tuple[ErasureReceipt, ...] = Field(
+        default=(), description="Of a purge: what was erased, to be checked with `memory.admin.verify_erased`."
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from agent_reminiscence.core import AgentMem
+from agent_reminiscence.domain.erasure import ErasureReceipt
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.exceptions import MemoryNotFoundError
@@ -49,25 +50,25 @@ async def discard(
 
     async def delete() -> DeleteResponse:
         if purge:
-            await _purge(memory, external_id, key, with_words=with_words)
-        else:
-            with suppress(MemoryNotFoundError):
-                await memory.admin.archive(external_id, key=key, end_chunks=True)
+            receipts = await _purge(memory, external_id, key, with_words=with_words)
+            return DeleteResponse(success=True, receipts=tuple(receipts))
+        with suppress(MemoryNotFoundError):
+            await memory.admin.archive(external_id, key=key, end_chunks=True)
         return DeleteResponse(success=True)
 
     return await guarded(delete, lambda error: DeleteResponse(error=error))
 
 
-async def _purge(memory: AgentMem, external_id: str, key: str, *, with_words: bool) -> None:
+async def _purge(memory: AgentMem, external_id: str, key: str, *, with_words: bool) -> list[ErasureReceipt]:
     """Erase every memory that has or had a key."""
     texts: set[str] = set()
+    receipts: list[ErasureReceipt] = []
     # No list has archived memories; the ledger has what created them.
     async for event in all_events(memory, external_id, "memory.created"):
         if event.payload.get("key") == key:
             texts.add(event.payload["content"])
             with suppress(MemoryNotFoundError):
-                await memory.admin.erase(external_id, memory_id=event.payload["memory_id"])
-    for text in texts if with_words else ():
-        # A word or two may stand anywhere.
-        if len(text.split()) >= _LEAST_WORDS:
-            await memory.admin.erase(external_id, text=text)
+                receipts.append(await memory.admin.erase(external_id, memory_id=event.payload["memory_id"]))
+    # A word or two may stand anywhere.
+    worded = [text for text in texts if with_words and len(text.split()) >= _LEAST_WORDS]
+    return receipts + [await memory.admin.erase(external_id, text=text) for text in worded]

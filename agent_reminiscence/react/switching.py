@@ -34,7 +34,8 @@ def create_agent_service(
     """
     config = read_sections(sections)
     if not isinstance(config, ReactMemConfig):
-        return ReactService(model, toolsets=toolsets, config=config, deps=deps)
+        url = None if memory is None else memory.config.ollama_base_url
+        return ReactService(model, toolsets=toolsets, config=config, deps=deps, ollama_base_url=url)
     if memory is None:
         raise ConfigurationError("section 'agent-mem' needs a memory; pass an AgentMem that is open")
     return ReactMemService(model, memory, toolsets=toolsets, config=config, deps=deps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
@@ -35,6 +35,7 @@ class RunDeps[D]:
         invocation_id: Of this run.
         deps: The application's own, as given to the service.
         recalled: Keys of the facts and episodes that the run has been shown.
+        may_store: Whether the run may still store facts; None: nothing can forbid it.
     """
 
     user: str
@@ -45,6 +46,7 @@ class RunDeps[D]:
     invocation_id: str
     deps: D
     recalled: set[str] = field(default_factory=set)
+    may_store: Callable[[], Awaitable[bool]] | None = None
 
 
 def toolset_of_groups(toolsets: Sequence[AbstractToolset[Any]]) -> AbstractToolset[Any]:

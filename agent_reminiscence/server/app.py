@@ -28,8 +28,10 @@ from agent_reminiscence.server.inspector import add_inspector
 from agent_reminiscence.server.mcp.http import add_mcp
 from agent_reminiscence.server.metrics import PATH as METRICS_PATH
 from agent_reminiscence.server.metrics import Measured, Metrics, add_metrics
+from agent_reminiscence.server.prefix import Prefix
 from agent_reminiscence.server.problems import ProblemError, as_response
 from agent_reminiscence.server.rest import add_rest
+from agent_reminiscence.server.unknown import add_unknown
 
 # FastAPI would give a configured OpenTelemetry every query, and with it questions and the token of a sign-in, and every
 # exception with its message. The memory has spans of its own, which quote nothing.
@@ -43,7 +45,7 @@ _NO_TELEMETRY: Final[Any] = {
 
 
 def create_app(memory: AgentMem, authenticator: Authenticator, *, config: ServerConfig | None = None) -> FastAPI:
-    """An ASGI application over a memory: REST under `/v1`, MCP at `/mcp`, the inspector at `/`.
+    """An ASGI application over a memory: REST under `/v1`, MCP at and below `/mcp`, the inspector at `/`.
 
     Its `state` has, for the parts that are added to it:
 
@@ -94,6 +96,8 @@ def create_app(memory: AgentMem, authenticator: Authenticator, *, config: Server
         telemetry=_NO_TELEMETRY,
         # From the outside to the inside: a request meets them in this order, and its answer in the opposite one.
         middleware=[
+            # Everything behind it knows its own paths only.
+            Middleware(Prefix, prefix=config.root_path),
             # Sees what every client sees, also of those that the others refuse.
             Middleware(Measured, metrics=metrics),
             # On every answer, also on refusals and failures.
@@ -117,6 +121,7 @@ def create_app(memory: AgentMem, authenticator: Authenticator, *, config: Server
                 authenticator=authenticator,
                 limiter=RateLimiter(config.requests_per_minute),
                 open_paths=(METRICS_PATH,) if config.metrics_public else (),
+                check_seconds=config.credential_check_seconds,
             ),
         ],
     )
@@ -134,4 +139,5 @@ def create_app(memory: AgentMem, authenticator: Authenticator, *, config: Server
     add_rest(app)
     add_inspector(app, authenticator)
     add_mcp(app, memory, config, count_recall=lambda: metrics.recalled("mcp"))
+    add_unknown(app)
     return app

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from contextlib import suppress
 from ipaddress import ip_address, ip_network
 from typing import Annotated, Any, Final, Literal, Self
@@ -24,6 +25,32 @@ ENV_PREFIX: Final = "AGENT_REMINISCENCE_SERVER_"
 """Not `REMINISCENCE_`, which is reserved for settings of the memory."""
 
 _SHORTEST_TOKEN: Final = 20
+_PREFIX: Final = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+")
+# How the paths of the application begin.
+_OWN_PARTS: Final = frozenset(
+    {
+        "v1",
+        "mcp",
+        "metrics",
+        "healthz",
+        "readyz",
+        "static",
+        "sign-in",
+        "sign-out",
+        "growth.json",
+        "tenants",
+        "memories",
+        "passages",
+        "ask",
+        "time",
+        "graph",
+        "ledger",
+        "receipts",
+        "erase",
+        "views",
+        "runs",
+    }
+)
 
 
 def _split(value: object) -> object:
@@ -65,11 +92,21 @@ class ServerConfig(BaseSettings):
         default=(),
         description="Addresses or networks of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto count.",
     )
+    root_path: str = Field(
+        default="",
+        description="The prefix under which a proxy puts this server, such as /memory; empty: the root of its name.",
+    )
     token: SecretStr | None = Field(
         default=None, description="The token that may do everything for all tenants; unset: a new one at each start."
     )
     body_pause_seconds: float = Field(
         default=30.0, gt=0, le=3600, description="How long a client may pause while it sends a body."
+    )
+    credential_check_seconds: float = Field(
+        default=10.0,
+        gt=0,
+        le=3600,
+        description="How often the credential of a stream that is still open is checked again.",
     )
     max_calls: int = Field(
         default=16, ge=1, le=10_000, description="Calls that are worked on at a time; streams are not among them."
@@ -161,6 +198,22 @@ class ServerConfig(BaseSettings):
                     " claim to be anyone"
                 ) from None
         return proxies
+
+    @field_validator("root_path")
+    @classmethod
+    def _is_prefix(cls, prefix: str) -> str:
+        prefix = prefix.rstrip("/")
+        if prefix and not _PREFIX.fullmatch(prefix):
+            raise ValueError(
+                f"{prefix!r} is no prefix of a path, such as /memory: a slash, then letters, digits, '-', '_', '.' or"
+                " '~', in one or several parts"
+            )
+        if prefix.split("/")[1:2] and prefix.split("/")[1] in _OWN_PARTS:
+            raise ValueError(
+                f"{prefix!r} begins like a path of this server, so nobody could tell which of them is meant; choose"
+                " another, such as /memory"
+            )
+        return prefix
 
     @field_validator("token")
     @classmethod

@@ -12,6 +12,8 @@ PROBES: Final = ("/healthz", "/readyz")
 STATIC: Final = ("/static",)
 OPEN: Final = (*PROBES, "/sign-in", *STATIC)
 """Reveal nothing, or are what one signs in with."""
+FORMS_OF_STRANGERS: Final = ("/sign-in",)
+"""Take a form from whoever sends one."""
 UPLOADS: Final = ("/v1/import",)
 """Take files, which may be longer than other bodies, and take longer."""
 

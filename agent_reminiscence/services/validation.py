@@ -27,7 +27,6 @@ from agent_reminiscence.domain.trust import SOURCES, Source
 from agent_reminiscence.domain.turn import RESERVED_TURN_KEYS, Turn
 from agent_reminiscence.domain.wording import kind_of
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.text.folding import name_key, snake_case
 
 MAX_DESCRIPTION_CHARACTERS: Final = 10_000
 MAX_METADATA_DEPTH: Final = 16
@@ -71,13 +70,13 @@ def external_id(value: object) -> str:
 
 def identifier(name: str, value: object) -> str:
     """A short id: not empty, no surrounding space, no control characters."""
-    text = _text(name, value, constants.MAX_ID_CHARACTERS)
+    text = plain_text(name, value, constants.MAX_ID_CHARACTERS)
     if not text.strip():
         raise InvalidInputError(f"{name} must not be empty, but is {text!r}")
     if text != text.strip():
-        raise InvalidInputError(f"{name} {_shown(text)} begins or ends with a space; strip it")
+        raise InvalidInputError(f"{name} {quoted(text)} begins or ends with a space; strip it")
     if not text.isprintable() and any(unicodedata.category(character) == "Cc" for character in text):
-        raise InvalidInputError(f"{name} {_shown(text)} has a control character, such as a line break; remove it")
+        raise InvalidInputError(f"{name} {quoted(text)} has a control character, such as a line break; remove it")
     return text
 
 
@@ -104,7 +103,7 @@ def new_memory_key(value: object) -> str | None:
     key = memory_key(value)
     if key is not None and key.startswith(CONVERSATION_KEY_PREFIX):
         raise InvalidInputError(
-            f"key {_shown(key)} begins with {CONVERSATION_KEY_PREFIX!r}, which memory.conversation() uses for"
+            f"key {quoted(key)} begins with {CONVERSATION_KEY_PREFIX!r}, which memory.conversation() uses for"
             " its memories; choose another"
         )
     return key
@@ -121,7 +120,7 @@ def memory_name(memory_id_: object, key: object) -> tuple[UUID | None, str | Non
 def if_exists(value: object, key: str | None) -> IfExists:
     """What a creation does if a memory has its key."""
     if value not in IF_EXISTS:
-        raise InvalidInputError(f"if_exists {_shown(value)} is unknown; choose one of {', '.join(IF_EXISTS)}")
+        raise InvalidInputError(f"if_exists {quoted(value)} is unknown; choose one of {', '.join(IF_EXISTS)}")
     if key is None and value != "error":
         raise InvalidInputError(f"if_exists={value!r} has no meaning without a key; pass key=…")
     return value
@@ -144,7 +143,7 @@ def turns(name: str, value: object) -> tuple[Turn, ...]:
     """Turns of a conversation: one `Turn` or mapping with its fields, or several."""
     items = [value] if isinstance(value, Turn | Mapping) else value
     if isinstance(items, str | bytes) or not isinstance(items, Iterable):
-        raise InvalidInputError(f"{name} must be a str, a Turn or a list of Turns, not {_shown(value)}")
+        raise InvalidInputError(f"{name} must be a str, a Turn or a list of Turns, not {quoted(value)}")
     checked = tuple(_turn(f"{name}[{index}]", item) for index, item in enumerate(items))
     if not checked:
         raise InvalidInputError(f"{name} is empty; pass one Turn or more")
@@ -160,7 +159,7 @@ def _turn(name: str, value: object) -> Turn:
         raise InvalidInputError(f"{name} must be a Turn or a mapping with its fields, not {type(value).__name__}")
     if unknown := [field for field in fields if field not in Turn.model_fields]:
         known = ", ".join(Turn.model_fields)
-        raise InvalidInputError(f"{name} has the unknown field {_shown(unknown[0])}; a turn has {known}")
+        raise InvalidInputError(f"{name} has the unknown field {quoted(unknown[0])}; a turn has {known}")
     said = json_object(f"{name}.metadata", fields.get("metadata") or {}, constants.MAX_METADATA_BYTES)
     if reserved := sorted(RESERVED_TURN_KEYS.intersection(said)):
         raise InvalidInputError(
@@ -168,7 +167,9 @@ def _turn(name: str, value: object) -> Turn:
         )
     speaker = fields.get("speaker")
     return Turn(
-        text=_not_blank(f"{name}.text", _text(f"{name}.text", fields.get("text"), constants.MAX_CONTENT_CHARACTERS)),
+        text=not_blank(
+            f"{name}.text", plain_text(f"{name}.text", fields.get("text"), constants.MAX_CONTENT_CHARACTERS)
+        ),
         speaker=None if speaker is None else _speaker(f"{name}.speaker", speaker),
         time=optional_moment(f"{name}.time", fields.get("time")),
         id=_turn_id(f"{name}.id", fields.get("id")),
@@ -185,14 +186,14 @@ def _speaker(name: str, value: object) -> str:
     """Who speaks, as it stands before the words in the text: on one line, without a colon."""
     text = identifier(name, value)
     if ":" in text:
-        raise InvalidInputError(f"{name} {_shown(text)} has a colon, which ends the name in the text; leave it out")
+        raise InvalidInputError(f"{name} {quoted(text)} has a colon, which ends the name in the text; leave it out")
     return text
 
 
 def _named(name: str, value: object) -> list[object]:
     """A list of names, without repetitions."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise InvalidInputError(f"{name} must be a list, not {_shown(value)}")
+        raise InvalidInputError(f"{name} must be a list, not {quoted(value)}")
     named = list(islice(value, _MAX_NAMED + 1))
     if len(named) > _MAX_NAMED:
         raise InvalidInputError(f"{name} has more than {_MAX_NAMED:,} entries; ask for them in several calls")
@@ -200,7 +201,7 @@ def _named(name: str, value: object) -> list[object]:
 
 
 def _key_prefix(value: object) -> str:
-    text = _text("key_prefix", value, constants.MAX_ID_CHARACTERS)
+    text = plain_text("key_prefix", value, constants.MAX_ID_CHARACTERS)
     if not text:
         raise InvalidInputError("key_prefix must not be empty; leave it out to read every memory")
     return text
@@ -208,39 +209,39 @@ def _key_prefix(value: object) -> str:
 
 def title(value: object) -> str:
     """A title: at least one visible character."""
-    return _not_blank("title", _text("title", value, constants.MAX_TITLE_CHARACTERS))
+    return not_blank("title", plain_text("title", value, constants.MAX_TITLE_CHARACTERS))
 
 
 def content(value: object, name: str = "content") -> str:
     """The text of a memory, or what is added to it."""
-    return _not_blank(name, _text(name, value, constants.MAX_CONTENT_CHARACTERS))
+    return not_blank(name, plain_text(name, value, constants.MAX_CONTENT_CHARACTERS))
 
 
 def description(value: object) -> str | None:
     """A description, or None."""
-    return None if value is None else _text("description", value, MAX_DESCRIPTION_CHARACTERS)
+    return None if value is None else plain_text("description", value, MAX_DESCRIPTION_CHARACTERS)
 
 
 def note(value: object) -> str | None:
     """A remark about how a run ended, or None."""
-    return None if value is None else _not_blank("note", _text("note", value, MAX_NOTE_CHARACTERS))
+    return None if value is None else not_blank("note", plain_text("note", value, MAX_NOTE_CHARACTERS))
 
 
 def query(value: object, name: str = "query") -> str:
     """A question."""
-    return _not_blank(name, _text(name, value, MAX_QUERY_CHARACTERS))
+    return not_blank(name, plain_text(name, value, MAX_QUERY_CHARACTERS))
 
 
 def refresh(value: object) -> ProfileRefresh:
     """When a profile is written again."""
     if value not in PROFILE_REFRESHES:
-        raise InvalidInputError(f"refresh {_shown(value)} is unknown; choose one of {', '.join(PROFILE_REFRESHES)}")
+        raise InvalidInputError(f"refresh {quoted(value)} is unknown; choose one of {', '.join(PROFILE_REFRESHES)}")
     return value
 
 
 def erased_text(value: object) -> str:
     """A text to erase; one or two characters would match nearly everything."""
-    text = _not_blank("text", _text("text", value, MAX_QUERY_CHARACTERS))
+    text = not_blank("text", plain_text("text", value, MAX_QUERY_CHARACTERS))
     if len(text.strip()) < MIN_ERASED_TEXT_CHARACTERS:
         raise InvalidInputError(
             f"text {text!r} has fewer than {MIN_ERASED_TEXT_CHARACTERS} characters and would match nearly"
@@ -262,7 +263,7 @@ def memory_metadata(value: object, text: str | None) -> dict[str, Any]:
     """
     checked = metadata(value)
     if isinstance(checked.get("speaker"), str):
-        _text("metadata['speaker']", checked["speaker"], constants.MAX_ID_CHARACTERS)
+        plain_text("metadata['speaker']", checked["speaker"], constants.MAX_ID_CHARACTERS)
     turns = checked.get("turns")
     if turns is None:
         return checked
@@ -279,11 +280,11 @@ def memory_metadata(value: object, text: str | None) -> dict[str, Any]:
         if not isinstance(start, int) or isinstance(start, bool) or not previous < start < len(text):
             raise InvalidInputError(
                 f"metadata['turns'][{number}]['start'] must be a position in content after the previous one;"
-                f" it is {_shown(start)}"
+                f" it is {quoted(start)}"
             )
         if not isinstance(turn.get("speaker"), str | None):
             raise InvalidInputError(f"metadata['turns'][{number}]['speaker'] must be a str or None")
-        _text(f"metadata['turns'][{number}]['speaker']", turn.get("speaker") or "", constants.MAX_ID_CHARACTERS)
+        plain_text(f"metadata['turns'][{number}]['speaker']", turn.get("speaker") or "", constants.MAX_ID_CHARACTERS)
         previous = start
     return checked
 
@@ -326,7 +327,7 @@ def optional_moment(name: str, value: object) -> datetime | None:
 def source(value: object) -> Source:
     """A trust label."""
     if value not in SOURCES:
-        raise InvalidInputError(f"source {_shown(value)} is unknown; choose one of {', '.join(SOURCES)}")
+        raise InvalidInputError(f"source {quoted(value)} is unknown; choose one of {', '.join(SOURCES)}")
     return value
 
 
@@ -336,10 +337,10 @@ def tiers(value: object) -> list[Tier]:
         return list(TIERS)
     wanted = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else []
     if not wanted:
-        raise InvalidInputError(f"tiers must be a list of one or more of {', '.join(TIERS)}, not {_shown(value)}")
+        raise InvalidInputError(f"tiers must be a list of one or more of {', '.join(TIERS)}, not {quoted(value)}")
     for tier in wanted:
         if tier not in TIERS:
-            raise InvalidInputError(f"tier {_shown(tier)} is unknown; choose from {', '.join(TIERS)}")
+            raise InvalidInputError(f"tier {quoted(tier)} is unknown; choose from {', '.join(TIERS)}")
     return [tier for tier in TIERS if tier in wanted]
 
 
@@ -348,12 +349,12 @@ def access_scopes(value: object) -> tuple[AccessScope, ...]:
     wanted = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else []
     if not wanted:
         raise InvalidInputError(
-            f"scopes must be a list of one or more of {', '.join(AccessScope)}, not {_shown(value)}"
+            f"scopes must be a list of one or more of {', '.join(AccessScope)}, not {quoted(value)}"
         )
     names = {name: scope for scope in AccessScope for name in (scope.value, scope.value.partition(":")[2])}
     for one in wanted:
         if not isinstance(one, str) or one not in names:
-            raise InvalidInputError(f"scope {_shown(one)} is unknown; choose from {', '.join(AccessScope)}")
+            raise InvalidInputError(f"scope {quoted(one)} is unknown; choose from {', '.join(AccessScope)}")
     chosen = {names[one] for one in wanted}
     return tuple(scope for scope in AccessScope if scope in chosen)
 
@@ -361,7 +362,7 @@ def access_scopes(value: object) -> tuple[AccessScope, ...]:
 def whole_number(name: str, value: object, *, minimum: int, maximum: int | None = None) -> int:
     """A whole number within a range."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidInputError(f"{name} must be a whole number, not {_shown(value)}")
+        raise InvalidInputError(f"{name} must be a whole number, not {quoted(value)}")
     if value < minimum or (maximum is not None and value > maximum):
         limit = f"at least {minimum:,}" if maximum is None else f"from {minimum:,} to {maximum:,}"
         # An integer of more than 4,300 digits cannot be written out.
@@ -378,14 +379,14 @@ def optional_number(name: str, value: object, *, maximum: int | None = None) -> 
 def flag(name: str, value: object) -> bool:
     """Exactly True or False, nothing merely truthy or falsy."""
     if not isinstance(value, bool):
-        raise InvalidInputError(f"{name} must be True or False, not {_shown(value)}")
+        raise InvalidInputError(f"{name} must be True or False, not {quoted(value)}")
     return value
 
 
 def share(name: str, value: object) -> float:
     """A number from 0 to 1."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InvalidInputError(f"{name} must be a number from 0 to 1, not {_shown(value)}")
+        raise InvalidInputError(f"{name} must be a number from 0 to 1, not {quoted(value)}")
     return float(value)
 
 
@@ -401,7 +402,7 @@ def where(value: object) -> Filter | None:
 def seconds(name: str, value: object) -> float:
     """A duration in seconds, at least 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-        raise InvalidInputError(f"{name} must be a number of seconds, at least 0, not {_shown(value)}")
+        raise InvalidInputError(f"{name} must be a number of seconds, at least 0, not {quoted(value)}")
     return float(value)
 
 
@@ -417,104 +418,29 @@ def memory_id(value: object, name: str = "memory_id") -> UUID:
 
 
 def _refuse_memory_id(value: object, name: str) -> UUID:
-    raise InvalidInputError(f"{name} must be a UUID, as returned by create_active_memory(), not {_shown(value)}")
-
-
-def entity(name: str, value: object) -> UUID | str:
-    """An entity, given by its id, as a UUID or its text, or by one of its names."""
-    if isinstance(value, UUID):
-        return UUID(int=value.int)
-    text = entity_name(name, value)
-    try:
-        return UUID(text)
-    except ValueError:
-        return text
-
-
-def entity_id(name: str, value: object) -> UUID:
-    """An entity, given by its id only."""
-    return _uuid(name, value, "memory.admin.graph.entities() returns")
-
-
-def relationship_id(value: object) -> UUID:
-    """A relationship id, given as a UUID or its text."""
-    return _uuid("relationship_id", value, "memory.admin.graph.neighbourhood() returns")
+    raise InvalidInputError(f"{name} must be a UUID, as returned by create_active_memory(), not {quoted(value)}")
 
 
 def key_id(value: object) -> UUID:
     """The id of a key, given as a UUID or its text, or by the key itself, which no message may quote."""
     if isinstance(value, str) and is_key(value):
         return UUID(value.split("_")[1])
-    return _uuid("key_id", value, "memory.admin.keys.list() returns")
+    return id_from("key_id", value, "memory.admin.keys.list() returns")
 
 
 def belief_id(value: object) -> UUID:
     """The id of a belief, given as a UUID or its text."""
-    return _uuid("belief_id", value, "memory.admin.beliefs.current() returns")
+    return id_from("belief_id", value, "memory.admin.beliefs.current() returns")
 
 
-def _uuid(name: str, value: object, origin: str) -> UUID:
+def id_from(name: str, value: object, origin: str) -> UUID:
+    """An id, given as a UUID or its text; `origin` says what it comes from: "…() returns"."""
     if isinstance(value, UUID):
         return UUID(int=value.int)
     if isinstance(value, str):
         with suppress(ValueError):
             return UUID(value)
-    raise InvalidInputError(f"{name} must be a UUID, as {origin}, not {_shown(value)}")
-
-
-def entity_name(name: str, value: object) -> str:
-    """An entity's name."""
-    return _not_blank(name, _text(name, value, constants.MAX_ENTITY_NAME_CHARACTERS))
-
-
-def new_entity_name(name: str, value: object) -> str:
-    """A name to give an entity: one that it can be found by."""
-    text = entity_name(name, value)
-    if not name_key(text):
-        raise InvalidInputError(f"{name} {_shown(text)} leaves nothing to find an entity by; add a word")
-    return " ".join(text.split())
-
-
-def new_or_known_entity(name: str, value: object) -> UUID | str:
-    """An entity, given by its id or by a name, which may be new."""
-    named = entity(name, value)
-    return named if isinstance(named, UUID) else new_entity_name(name, named)
-
-
-def new_graph_type(name: str, value: object) -> str:
-    """A type to store, which will be spelled in lower case and with underscores."""
-    text = _text(name, value, constants.MAX_GRAPH_TYPE_CHARACTERS)
-    # In lower case, a few letters become two.
-    if not _text(name, snake_case(text), constants.MAX_GRAPH_TYPE_CHARACTERS):
-        raise InvalidInputError(f"{name} {_shown(text)} has no letter or digit; pass a word, such as 'person'")
-    return text
-
-
-def graph_type(name: str, value: object) -> str | None:
-    """A type of entities or relationships; None is any."""
-    return None if value is None else _not_blank(name, _text(name, value, constants.MAX_GRAPH_TYPE_CHARACTERS))
-
-
-def graph_types(value: object) -> list[str] | None:
-    """Types of entities or relationships; None is any."""
-    if value is None:
-        return None
-    wanted = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else []
-    if not wanted:
-        raise InvalidInputError(f"types must be a list of one or more types, such as ['person'], not {_shown(value)}")
-    return [_not_blank("types", _text("types", type_, constants.MAX_GRAPH_TYPE_CHARACTERS)) for type_ in wanted]
-
-
-def properties(name: str, value: object) -> dict[str, str | int | float | bool]:
-    """Values that metadata must hold, by name; None requires none."""
-    checked = json_object(name, {} if value is None else value, constants.MAX_METADATA_BYTES)
-    for key, item in checked.items():
-        if not isinstance(item, str | int | float):
-            raise InvalidInputError(
-                f"{name}[{_shown(key)}] must be a str, a number, True or False, not {_shown(item)};"
-                " nested values are not supported"
-            )
-    return checked
+    raise InvalidInputError(f"{name} must be a UUID, as {origin}, not {quoted(value)}")
 
 
 def kinds(value: object) -> list[str] | None:
@@ -522,7 +448,7 @@ def kinds(value: object) -> list[str] | None:
     if value is None:
         return None
     if isinstance(value, str) or not isinstance(value, Sequence | set | frozenset):
-        raise InvalidInputError(f"kinds must be a list of event kinds, not {_shown(value)}")
+        raise InvalidInputError(f"kinds must be a list of event kinds, not {quoted(value)}")
     return [identifier("kind", kind) for kind in value]
 
 
@@ -531,16 +457,17 @@ def event_kind(value: object) -> str:
     text = identifier("kind", value)
     if not _KIND.fullmatch(text):
         raise InvalidInputError(
-            f"kind {_shown(text)} must be lower-case words joined by dots, such as 'world.observed'"
+            f"kind {quoted(text)} must be lower-case words joined by dots, such as 'world.observed'"
         )
     if text.startswith(RESERVED_PREFIX):
         raise InvalidInputError(
-            f"kind {_shown(text)} begins with {RESERVED_PREFIX!r}, which is reserved for the package; choose another"
+            f"kind {quoted(text)} begins with {RESERVED_PREFIX!r}, which is reserved for the package; choose another"
         )
     return text
 
 
-def _text(name: str, value: object, limit: int) -> str:
+def plain_text(name: str, value: object, limit: int) -> str:
+    """Text of at most `limit` characters that can be stored."""
     if not isinstance(value, str):
         raise InvalidInputError(f"{name} must be a str, not {type(value).__name__}")
     if len(value) > limit:
@@ -558,9 +485,10 @@ def _text(name: str, value: object, limit: int) -> str:
     return value
 
 
-def _not_blank(name: str, text: str) -> str:
+def not_blank(name: str, text: str) -> str:
+    """Text that says something."""
     if not text.strip():
-        raise InvalidInputError(f"{name} must not be empty, but is {_shown(text)}")
+        raise InvalidInputError(f"{name} must not be empty, but is {quoted(text)}")
     return text
 
 
@@ -572,7 +500,7 @@ def _json(name: str, value: object, *, depth: int) -> Any:
         case None | bool():
             return value
         case str():
-            return _text(f"a string in {name}", value, constants.MAX_EVENT_PAYLOAD_BYTES)
+            return plain_text(f"a string in {name}", value, constants.MAX_EVENT_PAYLOAD_BYTES)
         case int():
             return int(value)
         case float():
@@ -582,9 +510,9 @@ def _json(name: str, value: object, *, depth: int) -> Any:
         case Mapping():
             for key in value:
                 if not isinstance(key, str):
-                    raise InvalidInputError(f"{name} has the key {_shown(key)}; JSON keys must be str")
+                    raise InvalidInputError(f"{name} has the key {quoted(key)}; JSON keys must be str")
             return {
-                _text(f"a key in {name}", key, constants.MAX_METADATA_BYTES): _json(name, item, depth=depth + 1)
+                plain_text(f"a key in {name}", key, constants.MAX_METADATA_BYTES): _json(name, item, depth=depth + 1)
                 for key, item in value.items()
             }
         case list() | tuple():
@@ -592,7 +520,8 @@ def _json(name: str, value: object, *, depth: int) -> Any:
     raise InvalidInputError(f"{name} holds {kind_of(value)}, which is not JSON; convert it to text or numbers first")
 
 
-def _shown(value: object) -> str:
+def quoted(value: object) -> str:
+    """A refused value as a message repeats it: its beginning."""
     try:
         text = repr(value)
     except ValueError:

@@ -29,6 +29,7 @@ class AccessKeys(Twin):
         label: str | None = None,
         expires_at: datetime | None = None,
         requests_per_minute: int | None = None,
+        requests_per_day: int | None = None,
         admin_dsn: str | None = None,
     ) -> CreatedKey:
         """Create a key.
@@ -41,6 +42,7 @@ class AccessKeys(Twin):
             label: What it is for; at most 256 characters. Keys are not erased, so put nothing personal here.
             expires_at: When it ends, with a time zone; None is never.
             requests_per_minute: Its own limit at the server; None is the server's default.
+            requests_per_day: Requests per day in UTC, at all servers of this database together; None is any number.
             admin_dsn: DSN of a database administrator; the embedded server needs none.
 
         Returns:
@@ -59,6 +61,7 @@ class AccessKeys(Twin):
                 label=label,
                 expires_at=expires_at,
                 requests_per_minute=requests_per_minute,
+                requests_per_day=requests_per_day,
                 admin_dsn=admin_dsn,
             )
         )
@@ -114,13 +117,17 @@ class AccessKeys(Twin):
         """
         return self._thread.call(lambda: self._wrapped.forget(external_id, admin_dsn=admin_dsn))
 
-    def check(self, secret: str) -> KeyGrant | None:
+    def check(self, secret: str, *, requests: int = 0) -> KeyGrant | None:
         """What a key allows; None if it is none of this database's, has expired or was revoked.
 
         It needs no administrator. Use is noted in `last_used_at` once a minute.
 
+        Args:
+            requests: How many were made with it since you checked it last; of a key with a number per day, they are
+                counted.
+
         Raises:
-            InvalidInputError: `secret` is not a text.
+            InvalidInputError: `secret` is not a text, or `requests` not a number from 0.
             StoreError: The store is unavailable.
         """
-        return self._thread.call(lambda: self._wrapped.check(secret))
+        return self._thread.call(lambda: self._wrapped.check(secret, requests=requests))

@@ -1,12 +1,15 @@
 -- Keys of the server. All but check_key are for the owner of the schema: nobody else has a right on the table.
 
 -- part: columns
-id, external_id, scopes, label, requests_per_minute, created_at, expires_at, revoked_at, last_used_at
+id, external_id, scopes, label, requests_per_minute, requests_per_day,
+    CASE WHEN counted_on = (clock_timestamp() AT TIME ZONE 'UTC')::date THEN counted ELSE 0 END AS requests_today,
+    created_at, expires_at, revoked_at, last_used_at
 
 -- name: add_key
-INSERT INTO access_key (id, secret_hash, external_id, scopes, label, requests_per_minute, expires_at)
+INSERT INTO access_key (id, secret_hash, external_id, scopes, label, requests_per_minute, requests_per_day, expires_at)
 VALUES (
-    $(id)p, $(secret_hash)p, $(external_id)p, $(scopes)p::text[], $(label)p, $(requests_per_minute)p::int, $(expires_at)p
+    $(id)p, $(secret_hash)p, $(external_id)p, $(scopes)p::text[], $(label)p, $(requests_per_minute)p::int,
+    $(requests_per_day)p::int, $(expires_at)p
 )
 RETURNING {include columns};
 
@@ -27,5 +30,6 @@ RETURNING {include columns};
 DELETE FROM access_key WHERE external_id = $(external_id)p RETURNING id;
 
 -- name: check_key
-SELECT key_id, acts_for AS external_id, key_scopes AS scopes, rate AS requests_per_minute, ends_at AS expires_at
-FROM check_access_key($(secret_hash)p);
+SELECT key_id, acts_for AS external_id, key_scopes AS scopes, rate AS requests_per_minute, per_day AS requests_per_day,
+    today AS requests_today, ends_at AS expires_at
+FROM check_access_key($(secret_hash)p, $(made)p::bigint);

@@ -23,6 +23,19 @@ FROM (
     HAVING bit_or(held.bit) = $(wanted)p::bigint
 ) AS found;
 
+-- name: has_more_holding
+-- Whether a condition holds for `most` values or more in one of its ranges.
+SELECT bool_or(range.holding >= $(most)p::bigint) AS has_more
+FROM unnest($(paths)p::text[], $(lows)p::text[], $(highs)p::text[]) AS asked (path, low, high)
+CROSS JOIN LATERAL (
+    SELECT count(*) AS holding
+    FROM (
+        SELECT FROM memory_attribute
+        WHERE external_id = $(external_id)p AND path = asked.path AND value >= asked.low AND value < asked.high
+        LIMIT $(most)p::bigint
+    ) AS attribute
+) AS range;
+
 -- name: find_turns
 -- The chunks for whose turn a condition on turns holds, and the bits of all that do, eight bytes each.
 SELECT string_agg(int8send(chunk.number), ''::bytea) AS numbers, string_agg(int8send(turn.bits), ''::bytea) AS bits
@@ -114,6 +127,27 @@ FROM unnest($(numbers)p::bigint[]) AS asked (number)
 CROSS JOIN LATERAL (
     SELECT number, memory_id, duplicate_of FROM memory_chunk WHERE {include passing} AND number = asked.number OFFSET 0
 ) AS c;
+
+-- name: find_passing_among_holding
+-- The same for some chunks, if a condition holds for their memories: looked up memory by memory, for it holds for many.
+WITH passing AS MATERIALIZED (
+    SELECT c.number, c.memory_id, c.duplicate_of
+    FROM unnest($(numbers)p::bigint[]) AS asked (number)
+    CROSS JOIN LATERAL (
+        SELECT number, memory_id, duplicate_of FROM memory_chunk WHERE {include passing} AND number = asked.number OFFSET 0
+    ) AS c
+), holding AS MATERIALIZED (
+    SELECT DISTINCT memory.memory_id
+    FROM (SELECT DISTINCT memory_id FROM passing) AS memory
+    CROSS JOIN LATERAL (
+        SELECT path, value FROM memory_attribute WHERE external_id = $(external_id)p AND item_id = memory.memory_id OFFSET 0
+    ) AS attribute
+    JOIN unnest($(paths)p::text[], $(lows)p::text[], $(highs)p::text[]) AS asked (path, low, high)
+        ON attribute.path = asked.path AND attribute.value >= asked.low AND attribute.value < asked.high
+)
+{include admitted}
+FROM passing AS c
+WHERE c.memory_id IN (SELECT memory_id FROM holding);
 
 -- name: find_numbers
 -- The numbers of some chunks.

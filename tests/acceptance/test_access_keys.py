@@ -79,6 +79,7 @@ async def test_a_key_allows_what_it_was_made_for_until_it_is_revoked(memory: Age
         label=_PURPOSE,
         expires_at=end,
         requests_per_minute=60,
+        requests_per_day=1_000,
         admin_dsn=admin_dsn,
     )
     backend = await memory.admin.keys.create(scopes=["memory:delegate", "read"], admin_dsn=admin_dsn)
@@ -87,7 +88,7 @@ async def test_a_key_allows_what_it_was_made_for_until_it_is_revoked(memory: Age
 
     assert grant is not None
     assert (grant.key_id, grant.external_id, grant.scopes) == (key.id, "ida", (AccessScope.READ, AccessScope.WRITE))
-    assert (grant.expires_at, grant.requests_per_minute) == (end, 60)
+    assert (grant.expires_at, grant.requests_per_minute, grant.requests_per_day) == (end, 60, 1_000)
     acting_for_many = await memory.admin.keys.check(backend.secret)
     assert acting_for_many is not None
     assert (acting_for_many.external_id, acting_for_many.scopes) == (None, (AccessScope.READ, AccessScope.DELEGATE))
@@ -104,6 +105,39 @@ async def test_a_key_allows_what_it_was_made_for_until_it_is_revoked(memory: Age
     assert again == revoked
     assert await memory.admin.keys.check(key.secret) is None
     assert await memory.admin.keys.check(backend.secret) is not None
+
+
+@BOTH_SERVERS
+async def test_the_requests_of_a_day_are_counted_until_the_next_one(
+    memory: AgentMem, admin_dsn: str, db: SqlExecutor
+) -> None:
+    """Whoever checks a key says how many requests it let in; a key without a number per day is not counted."""
+    limited = await memory.admin.keys.create("ida", scopes=["read"], requests_per_day=10, admin_dsn=admin_dsn)
+    free = await memory.admin.keys.create("ida", scopes=["read"], admin_dsn=admin_dsn)
+
+    counted = [await memory.admin.keys.check(limited.secret, requests=number) for number in (0, 3, 0, 4)]
+    uncounted = await memory.admin.keys.check(free.secret, requests=5)
+    await asyncio.gather(*(memory.admin.keys.check(limited.secret, requests=1) for _ in range(8)))
+
+    assert [one and (one.requests_per_day, one.requests_today) for one in counted] == [
+        (10, 0),
+        (10, 3),
+        (10, 3),
+        (10, 7),
+    ]
+    assert uncounted is not None
+    assert (uncounted.requests_per_day, uncounted.requests_today) == (None, 0)
+    assert [one.requests_today for one in await memory.admin.keys.list(admin_dsn=admin_dsn)] == [15, 0]
+
+    await db.execute("UPDATE access_key SET counted_on = counted_on - 1 WHERE counted_on IS NOT NULL")
+
+    assert [one.requests_today for one in await memory.admin.keys.list(admin_dsn=admin_dsn)] == [0, 0]
+    next_day = await memory.admin.keys.check(limited.secret, requests=2)
+    assert next_day is not None
+    assert next_day.requests_today == 2
+    for wrong in (-1, True, "1"):
+        with pytest.raises(InvalidInputError, match="requests must be"):
+            await memory.admin.keys.check(limited.secret, requests=wrong)  # type: ignore[arg-type]
 
 
 @BOTH_SERVERS
@@ -168,6 +202,7 @@ async def test_no_other_text_is_a_key(memory: AgentMem, admin_dsn: str) -> None:
         ({"expires_at": datetime(2099, 1, 1)}, "has no time zone"),  # noqa: DTZ001 - what is refused
         ({"requests_per_minute": 0}, "requests_per_minute must be from 1 to 1,000,000, not 0"),
         ({"requests_per_minute": True}, "requests_per_minute must be a whole number"),
+        ({"requests_per_day": 0}, "requests_per_day must be from 1 to 1,000,000,000, not 0"),
     ],
 )
 async def test_what_is_wrong_is_said_and_no_key_is_made(
@@ -280,6 +315,7 @@ async def test_no_role_of_the_login_runs_a_statement_of_the_owner(
         "scopes": ["memory:admin"],
         "label": None,
         "requests_per_minute": None,
+        "requests_per_day": None,
         "expires_at": None,
     }
 
@@ -301,8 +337,8 @@ async def test_whoever_has_no_key_learns_nothing_of_any(
 
     async with store.transaction("joe") as db:
         for guess in (b"", bytes(32), _hash(key)[:31], _hash(key) + b"\0", None):
-            assert await db.fetch_all(check, {"secret_hash": guess}) == []
-        [found] = await db.fetch_all(check, {"secret_hash": _hash(key)})
+            assert await db.fetch_all(check, {"secret_hash": guess, "made": 1}) == []
+        [found] = await db.fetch_all(check, {"secret_hash": _hash(key), "made": 1})
     assert (found["external_id"], "secret_hash" in found) == ("ida", False)
 
 
@@ -314,7 +350,8 @@ async def test_a_table_of_the_callers_own_does_not_stand_in_for_the_keys(
     async with store.transaction("ida") as db:
         await db.execute_script(
             "CREATE TEMPORARY TABLE access_key (id uuid, secret_hash bytea, external_id text, scopes text[],"
-            " requests_per_minute integer, expires_at timestamptz, revoked_at timestamptz, last_used_at timestamptz)"
+            " requests_per_minute integer, requests_per_day integer, counted_on date, counted bigint,"
+            " expires_at timestamptz, revoked_at timestamptz, last_used_at timestamptz)"
             " ON COMMIT DROP; SET LOCAL search_path = pg_temp, reminiscence"
         )
         await db.execute(
@@ -323,7 +360,7 @@ async def test_a_table_of_the_callers_own_does_not_stand_in_for_the_keys(
             {"forged": forged},
         )
         assert await db.fetch_all("SELECT * FROM access_key") != []
-        found = await db.fetch_all(load_queries("sql", "access_key")["check_key"], {"secret_hash": forged})
+        found = await db.fetch_all(load_queries("sql", "access_key")["check_key"], {"secret_hash": forged, "made": 1})
 
     assert found == []
 
@@ -366,7 +403,7 @@ async def test_a_check_waits_for_nobody_and_needs_no_right_to_write(
         assert await memory.admin.keys.check(key.secret) is not None
     await db.execute_script("ROLLBACK")
     async with store.transaction("", read_only=True) as reading:
-        assert await AccessKeyRepository().check(reading, _hash(key)) is not None
+        assert await AccessKeyRepository().check(reading, _hash(key), 1) is not None
 
     [row] = await db.fetch_all("SELECT last_used_at FROM access_key")
     assert row["last_used_at"] is None
@@ -383,6 +420,7 @@ async def test_a_check_waits_for_nobody_and_needs_no_right_to_write(
         ({"scopes": "ARRAY[NULL, 'memory:read']"}, "access_key_scopes_check"),
         ({"secret_hash": "'short'"}, "access_key_secret_hash_check"),
         ({"requests_per_minute": "0"}, "access_key_requests_per_minute_check"),
+        ({"requests_per_day": "0"}, "access_key_requests_per_day_check"),
     ],
 )
 async def test_the_table_holds_what_keys_must_be(

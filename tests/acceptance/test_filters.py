@@ -352,3 +352,22 @@ async def test_what_a_question_does_not_lead_to_is_found_if_nothing_else_is_admi
 
     assert all("harbour" in hit.content for hit in found.hits)
     assert sorted(int(hit.content.rstrip(".").split()[-1]) for hit in found.hits) == list(range(5, 15))
+
+
+async def test_a_value_in_a_list_and_a_memory_of_another_tenant_count_for_what_they_are(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A condition that holds for more than is ranked is held against candidates, memory by memory."""
+    monkeypatch.setattr(narrowing, "MAX_ADMITTED", 3)
+    for number in range(6):
+        tags = ["sea", f"seal-{number}", "land"] if number % 2 else ["land"]
+        await paths.small.create_active_memory("agent-1", "Log", f"The boat, {number}.", metadata={"tags": tags})
+        await paths.small.create_active_memory("agent-2", "Log", f"The boat, {number}.", metadata={"tags": ["sea"]})
+
+    for tag, numbers in (("sea", {1, 3, 5}), ("land", set(range(6))), ("seal-3", {3}), ("sky", set())):
+        where = Filter(metadata={"tags": tag})
+        found = await paths.large.retrieve_memories("agent-1", "boat", limit=20, where=where)
+        exact = await paths.small.retrieve_memories("agent-1", "boat", limit=20, where=where)
+
+        assert {int(hit.content.rstrip(".").split()[-1]) for hit in found.hits} == numbers
+        assert [hit.chunk_id for hit in found.hits] == [hit.chunk_id for hit in exact.hits]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pydantic_ai import models
 from pydantic_ai.toolsets import FunctionToolset
 
-from agent_reminiscence import AgentMem
+from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.react import AgentRequest, ReactMemConfig, ReactMemService, default_scope
 from agent_reminiscence.react.journal import FINISHED, RECORDED
 from tests.support.examples import EXAMPLES, finish_example, new_data_dir
@@ -21,7 +22,7 @@ _PATIENCE_SECONDS = 1_500.0
 
 def test_the_example_runs_with_a_real_model(ollama_url: str) -> None:
     """Two attempts to the end. What such a small model makes of the task, and whether it learns, is left to it."""
-    settings = {"REACT_MODEL": _MODEL, "OLLAMA_BASE_URL": f"{ollama_url}/v1"}
+    settings = {"REACT_MODEL": _MODEL, "REMINISCENCE_OLLAMA_BASE_URL": ollama_url}
     with new_data_dir() as data_dir:
         finished = finish_example(EXAMPLES / "react_agent.py", data_dir, settings, timeout_seconds=_PATIENCE_SECONDS)
 
@@ -33,11 +34,10 @@ def test_the_example_runs_with_a_real_model(ollama_url: str) -> None:
 
 
 async def test_what_a_real_model_answers_is_recorded_once(
-    ollama_url: str, memory: AgentMem, monkeypatch: pytest.MonkeyPatch
+    ollama_url: str, config: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A question that is asked twice gets one answer; what the model has not managed to learn, rules do."""
     monkeypatch.setattr(models, "ALLOW_MODEL_REQUESTS", True)
-    monkeypatch.setenv("OLLAMA_BASE_URL", f"{ollama_url}/v1")
     tools: FunctionToolset[Any] = FunctionToolset()
 
     @tools.tool_plain
@@ -52,13 +52,15 @@ async def test_what_a_real_model_answers_is_recorded_once(
         invocation_id="i-1",
         enable_memory=True,
     )
-    async with ReactMemService(_MODEL, memory, toolsets=[tools]) as agent:
-        first = await agent.answer(request)
-        await agent.drain()
-        again = await agent.answer(request)
-    async with ReactMemService(_MODEL, memory, config=ReactMemConfig(learn_with="rules")) as agent:
-        report = await agent.lifecycle.maintain("ana")
-    events = await memory.ledger.read(default_scope("ana", "default"), limit=1_000)
+    patient = ReactMemConfig(timeout_seconds=None)
+    async with AgentMem(config(ollama_base_url=ollama_url)) as memory:
+        async with ReactMemService(_MODEL, memory, toolsets=[tools], config=patient) as agent:
+            first = await agent.answer(request)
+            await agent.drain()
+            again = await agent.answer(request)
+        async with ReactMemService(_MODEL, memory, config=ReactMemConfig(learn_with="rules")) as agent:
+            report = await agent.lifecycle.maintain("ana")
+        events = await memory.ledger.read(default_scope("ana", "default"), limit=1_000)
 
     assert first.error is None or first.error.reason == "iteration_limit"
     assert first.answer or first.error

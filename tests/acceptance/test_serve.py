@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -23,12 +20,10 @@ from agent_reminiscence.cli import run
 from agent_reminiscence.config.constants import EMBEDDED_DATABASE
 from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
 from tests.acceptance.conftest import Server, dsn
-from tests.support.command_line import CHECKOUT, clean_environment, environment
+from tests.support.command_line import environment
 from tests.support.processes import is_running, wait_until_ended
+from tests.support.serving_programs import PATIENCE_SECONDS, Running, serving
 from tests.support.steps import wait_until_blocked
-
-_PATIENCE_SECONDS = 120.0
-_SETTINGS = {"REMINISCENCE_EMBEDDING_PROVIDER": "hash", "REMINISCENCE_CHUNK_PARTITIONS": "4"}
 
 
 @pytest.fixture
@@ -44,51 +39,6 @@ def data_dir() -> Iterator[Path]:
 def place(config: Callable[..., Config]) -> Mapping[str, str]:
     """What leads a server to this test's database, where it does not matter that it brings its own."""
     return environment(config())
-
-
-@dataclass(frozen=True, slots=True)
-class _Running:
-    """A server in a process of its own."""
-
-    process: subprocess.Popen[str]
-    url: str
-    token: str | None
-
-    def client(self, **headers: str) -> httpx.AsyncClient:
-        """A client with the token, for the tenant ana."""
-        own = {} if self.token is None else {"Authorization": f"Bearer {self.token}", "X-External-Id": "ana"}
-        return httpx.AsyncClient(base_url=self.url, headers=own | headers, timeout=_PATIENCE_SECONDS, trust_env=False)
-
-    async def end(self) -> tuple[int, str]:
-        """Its exit code, and what it has written to standard error."""
-        _, said = await asyncio.to_thread(self.process.communicate, timeout=_PATIENCE_SECONDS)
-        return self.process.returncode, "\n".join(line for line in said.splitlines() if "still starting" not in line)
-
-
-@asynccontextmanager
-async def _serving(*words: str | Path, settings: Mapping[str, str] | None = None) -> AsyncIterator[_Running]:
-    """The command, once it answers."""
-    process = subprocess.Popen(  # noqa: ASYNC220 - it starts at once; what it says is read in a thread
-        [sys.executable, "-m", "agent_reminiscence.cli", "serve", "--port", "0", *words],
-        env=clean_environment() | {"PYTHONPATH": str(CHECKOUT)} | _SETTINGS | dict(settings or {}),
-        cwd=CHECKOUT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        first, second = [await asyncio.to_thread(process.stdout.readline) for _ in range(2)]
-        if not second:
-            raise AssertionError(process.communicate()[1])
-        found = re.fullmatch(r"Serving on (http://\S+); Ctrl-C stops it\. Open:\n", first)
-        assert found is not None, first
-        token = re.fullmatch(re.escape(found[1]) + r"/(?:sign-in\?token=([\w-]{43}))?\n", second)
-        assert token is not None, second
-        yield _Running(process, found[1], token[1])
-    finally:
-        process.kill()
-        await asyncio.to_thread(process.communicate)
 
 
 def _postmaster(data_dir: Path) -> int:
@@ -114,13 +64,13 @@ async def test_one_command_serves_this_machine_with_a_token_of_its_own(data_dir:
     """The token is printed once, does everything for all tenants, and is another one next time."""
     tokens = set()
     for _ in range(2):
-        async with _serving("--data-dir", data_dir) as running:
+        async with serving("--data-dir", data_dir) as running:
             assert running.token is not None
             assert running.url.startswith("http://127.0.0.1:")
             tokens.add(running.token)
             async with running.client() as client:
                 assert (await client.get("/healthz")).json() == {"status": "ok"}
-                async with asyncio.timeout(_PATIENCE_SECONDS):
+                async with asyncio.timeout(PATIENCE_SECONDS):
                     while (await client.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - its worker starts
                         await asyncio.sleep(0.05)
                 assert (await client.get("/metrics")).status_code == 200
@@ -137,7 +87,7 @@ async def test_one_command_serves_this_machine_with_a_token_of_its_own(data_dir:
 
 async def test_sigterm_ends_a_server_in_order(data_dir: Path) -> None:
     """A recall that waits for the database is answered, a stream ends whole, and no server is left running."""
-    async with _serving("--data-dir", data_dir) as running, running.client() as client:
+    async with serving("--data-dir", data_dir) as running, running.client() as client:
         created = await client.post("/v1/memories", json={"title": "Plan", "content": "We ship on Friday."})
         assert created.status_code == 201
         server = _postmaster(data_dir)
@@ -149,7 +99,7 @@ async def test_sigterm_ends_a_server_in_order(data_dir: Path) -> None:
                 await wait_until_blocked(db)
                 running.process.terminate()
                 # Raises if the stream breaks off instead of ending.
-                async with asyncio.timeout(_PATIENCE_SECONDS):
+                async with asyncio.timeout(PATIENCE_SECONDS):
                     rest = [line async for line in lines]
                 assert not any("problem" in line for line in rest)
                 # The stream is over, and the recall still waits.
@@ -166,7 +116,7 @@ async def test_sigterm_ends_a_server_in_order(data_dir: Path) -> None:
 
 async def test_a_second_signal_ends_a_server_at_once(data_dir: Path) -> None:
     """Whatever it still waits for; the embedded server notices, and leaves too."""
-    async with _serving("--data-dir", data_dir) as running, running.client() as client:
+    async with serving("--data-dir", data_dir) as running, running.client() as client:
         created = await client.post("/v1/memories", json={"title": "Plan", "content": "We ship on Friday."})
         assert created.status_code == 201
         server = _postmaster(data_dir)
@@ -174,7 +124,7 @@ async def test_a_second_signal_ends_a_server_at_once(data_dir: Path) -> None:
             recall = asyncio.create_task(client.post("/v1/recall", json={"query": "When do we ship?"}))
             await wait_until_blocked(db)
             running.process.send_signal(signal.SIGTERM)
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 # Until it has taken the first: two at once would be one.
                 while await _answers(running):  # noqa: ASYNC110 - it is another process
                     await asyncio.sleep(0.02)
@@ -186,7 +136,7 @@ async def test_a_second_signal_ends_a_server_at_once(data_dir: Path) -> None:
     await asyncio.to_thread(wait_until_ended, [server])
 
 
-async def _answers(running: _Running) -> bool:
+async def _answers(running: Running) -> bool:
     try:
         async with running.client() as client:
             return (await client.get("/healthz")).is_success
@@ -203,7 +153,7 @@ async def test_two_commands_show_a_filled_memory(tmp_path: Path) -> None:
             "REMINISCENCE_POSTGRES_DSN": "postgresql://nobody@nowhere.invalid/none",
             "REMINISCENCE_MEMORIZER_AGENT_MODEL": "nobody:none",
         }
-        async with _serving("--demo", settings=settings) as running:
+        async with serving("--demo", settings=settings) as running:
             kinds: dict[str, set[str]] = {}
             tenants = ("lighthouse-keeper", "clinic-desk", "harbour-run", "react/cape-walker/default")
             for tenant in tenants:
@@ -275,7 +225,7 @@ async def test_an_operator_s_own_token_lets_others_in(place: Mapping[str, str], 
     """Given explicitly, it may be used at any address; it is in the printed address as well."""
     token = tmp_path / "token"
     token.write_text("k" * 43 + "\n")
-    async with _serving("--host", "::", "--token-file", token, settings=place) as running:
+    async with serving("--host", "::", "--token-file", token, settings=place) as running:
         assert running.token == "k" * 43
         async with running.client() as client:
             assert (await client.get("/metrics")).status_code == 200
@@ -296,7 +246,7 @@ async def test_with_keys_no_token_is_made(
         administrator = ["--admin-dsn", dsn(server.superuser(database))]
         assert await asyncio.to_thread(run, words + administrator) == 0
     key = json.loads(capsys.readouterr().out)["secret"]
-    async with _serving("--keys", "--no-worker", settings=place) as running:
+    async with serving("--keys", "--no-worker", settings=place) as running:
         assert running.token is None
         async with running.client(Authorization=f"Bearer {key}") as client:
             made = await client.post("/v1/memories", json={"title": "Plan", "content": "We ship on Friday."})
@@ -315,7 +265,7 @@ async def test_settings_of_the_server_may_be_in_the_env_file(place: Mapping[str,
     )
     settings = {**place, "AGENT_REMINISCENCE_SERVER_TOKEN": "e" * 43}
     words = ("--env-file", file, "--allowed-host", "other.example.org")
-    async with _serving(*words, settings=settings) as running:
+    async with serving(*words, settings=settings) as running:
         assert running.token == "e" * 43
         async with running.client() as client:
             for name, status in (("memory.example.org", 200), ("other.example.org", 200), ("localhost", 421)):
@@ -327,7 +277,7 @@ async def test_settings_of_the_server_may_be_in_the_env_file(place: Mapping[str,
 
 async def test_figures_count_no_request_s_own_words(place: Mapping[str, str]) -> None:
     """Neither a tenant nor a question is in them, and nothing of either is on standard error."""
-    async with _serving(settings=place) as running:
+    async with serving(settings=place) as running:
         async with running.client(**{"X-External-Id": "lisbon"}) as client:
             await client.post("/v1/recall", json={"query": "lisbon harbour"})
             await client.get("/v1/lisbon", params={"token": "lisbon"})

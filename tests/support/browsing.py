@@ -12,6 +12,7 @@ import httpx
 
 # Of pages that differ only in which memory, event or name they are about.
 _MOST_OF_A_KIND = 12
+_ADDRESSES = {"href", "src", "action", "formaction", "hx-get", "hx-post", "hx-put", "hx-delete", "data-address"}
 _NUMBER_OR_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d+")
 
 
@@ -20,10 +21,13 @@ class Seen(HTMLParser):
     """What a page holds.
 
     Attributes:
-        faults: What a page of ours never has: a script or a style in it, or a handler of an event.
+        prefix: Where a proxy has put the server.
+        faults: What a page of ours never has: a script or a style in it, a handler of an event, or an address that
+            leads out of the prefix.
     """
 
     address: str
+    prefix: str = ""
     links: list[str] = field(default_factory=list)
     forms: list[tuple[str, str]] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
@@ -42,12 +46,15 @@ class Seen(HTMLParser):
         names = {name for name, _ in attrs}
         if tag in {"script", "img", "link", "iframe", "object", "embed"}:
             source = given.get("src") or given.get("href") or ""
-            if not source.startswith("/static/"):
+            if not source.startswith(f"{self.prefix}/static/"):
                 self.faults.append(f"<{tag}> that loads {source!r}")
         if tag == "style" or "style" in names:
             self.faults.append(f"<{tag}> with a style")
         if handlers := [name for name in names if name.startswith("on")]:
             self.faults.append(f"<{tag}> with {handlers[0]}")
+        for name, value in attrs:
+            if name in _ADDRESSES and value and not value.startswith((f"{self.prefix}/", "#")):
+                self.faults.append(f"<{tag}> whose {name} is {value!r}")
         if tag == "a" and given.get("href"):
             self.links.append(str(given["href"]))
         if tag == "form":
@@ -62,14 +69,14 @@ class Seen(HTMLParser):
         self.words.append(data)
 
 
-def read(answer: httpx.Response) -> Seen:
+def read(answer: httpx.Response, prefix: str = "") -> Seen:
     """What an answer holds."""
-    seen = Seen(str(answer.url))
+    seen = Seen(str(answer.url), prefix)
     seen.feed(answer.text)
     return seen
 
 
-async def walk(client: httpx.AsyncClient, *starts: str) -> dict[str, tuple[httpx.Response, Seen]]:
+async def walk(client: httpx.AsyncClient, *starts: str, prefix: str = "") -> dict[str, tuple[httpx.Response, Seen]]:
     """The pages that can be reached by links, from some of them on; a dozen of each kind."""
     waiting, pages = list(reversed(starts)), dict[str, tuple[httpx.Response, Seen]]()
     kinds = Counter[tuple[str, str]]()
@@ -82,7 +89,7 @@ async def walk(client: httpx.AsyncClient, *starts: str) -> dict[str, tuple[httpx
             continue
         kinds[kind] += 1
         answer = await client.get(path, follow_redirects=True)
-        seen = read(answer)
+        seen = read(answer, prefix)
         pages[path] = (answer, seen)
         for link in seen.links:
             target = urlsplit(urljoin(str(answer.url), link))

@@ -14,6 +14,10 @@ MILL: Final = "mill"
 EMPTY: Final = "nobody-yet"
 HOSTILE: Final = 'eve <script>alert(1)</script> & "co"\''
 ATTACK: Final = "<script>alert('x')</script><img src=x onerror=alert(1)>\"'`{{7*7}}</textarea></title>"
+LONG: Final = "W" * 10_000
+"""Without a place to break."""
+RTL: Final = "\u202egnp.\u2066exe\u2067"
+"""Marks that turn the direction of whatever follows, and are never closed."""
 
 
 def day(month: int, number: int, hour: int = 10) -> datetime:
@@ -263,6 +267,66 @@ async def attack(memory: AgentMem, tenant: str = HOSTILE) -> UUID:
     await memory.admin.report_outcome(tenant, ATTACK, success=False, note=ATTACK)
     await memory.admin.erase(tenant, memory_id=gone.id, actor=ATTACK)
     return kept.id
+
+
+@dataclass(frozen=True, slots=True)
+class Overlong:
+    """What `overdo` has written.
+
+    Attributes:
+        names: Of entities, all related to the first.
+        positions: Of events whose every field is too much.
+        run: The position of an invocation.
+    """
+
+    memory: UUID
+    names: tuple[str, ...]
+    actor: str
+    positions: tuple[int, ...]
+    run: int
+
+
+async def overdo(memory: AgentMem, tenant: str) -> Overlong:
+    """Put the longest texts without a space, marks that turn the direction, and addresses that run into every name."""
+    names = (f"Sophie Baker {RTL}", f"javascript:taken=true//{RTL}", f"{ATTACK}{RTL}", LONG[:500])
+    name = f"{RTL}{LONG[:240]}"
+    kept = await memory.create_active_memory(
+        tenant, LONG[:500], f"{LONG} {names[0]} and Graz", description=LONG, metadata={LONG: LONG, RTL: [RTL, LONG]},
+        key=name, actor=name, conversation_id=name, language="en",
+    )  # fmt: skip
+    await memory.update_active_memory(tenant, kept.id, content=f"{RTL} {LONG}{LONG} {names[0]} and Linz", actor=name)
+    await memory.admin.consolidate(tenant, kept.id)
+    for other in names[1:]:
+        await memory.admin.graph.state_relationship(
+            tenant, names[0], LONG[:100], other, memory_id=kept.id, description=LONG, actor=name
+        )
+    await memory.admin.graph.state_entity(
+        tenant, names[0], memory_id=kept.id, description=f"{RTL}{LONG[:9_000]}", actor=name
+    )
+    said = await memory.ledger.append(
+        tenant,
+        f"agent.{LONG[:240].lower()}",
+        {"text": f"{RTL}{LONG}", LONG: LONG},
+        actor=name,
+        conversation_id=name,
+        turn=7,
+    )
+    await memory.ledger.append(
+        tenant, "agent.reflected", reflection_payload(name, f"{RTL}{LONG}", [said.event_id], [said]), actor=name, turn=8
+    )
+    run = await memory.ledger.append(
+        tenant,
+        "react.invocation.finished",
+        {key: f"{RTL}{LONG}" if isinstance(value, str) else value for key, value in invocation().items()}
+        | {"steps": [{"thought": LONG, "action": LONG, "arguments": {LONG: RTL}, "observation": LONG}]}
+        | {"recalled": [name[:100]]},
+        conversation_id=name,
+    )
+    await memory.retrieve_memories(tenant, LONG, run_id=name)
+    await memory.admin.report_outcome(tenant, name, success=False, note=LONG[:2000], actor=name)
+    await memory.admin.profiles.define(tenant, name, LONG, actor=name)
+    head = await memory.ledger.head(tenant)
+    return Overlong(kept.id, names, name, (said.position, head), run.position)
 
 
 def _text(*passages: str) -> str:

@@ -26,6 +26,38 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", answered.structured_content)
 
 
+ANA: Final = {"name": "Ana_Sousa", "entityType": "person", "observations": ["Speaks Portuguese"]}
+MILL: Final = {"name": "The Mill", "entityType": "place", "observations": []}
+_WORKS: Final = {"from": "Ana_Sousa", "to": "The Mill", "relationType": "works_at"}
+_OWNS: Final = {"from": "Ana_Sousa", "to": "Red_Boat", "relationType": "owns"}
+LEFT: Final = {
+    "entities": [MILL, {"name": "Ana_Sousa", "entityType": "person", "observations": ["Keeps a red boat"]}],
+    "relations": [_WORKS],
+}
+"""The graph that `use_every_tool` leaves behind."""
+
+
+async def use_every_tool(client: Client) -> None:
+    """As an agent does that gets to know somebody: on an empty graph, in which `LEFT` is then."""
+    boat = {"name": "Red_Boat", "entityType": "boat", "observations": []}
+    assert await call(client, "create_entities", entities=[MILL, ANA, boat]) == {"entities": [MILL, ANA, boat]}
+    addition = {"entityName": "Ana_Sousa", "contents": ["Keeps a red boat", "Speaks Portuguese"]}
+    added = {"entityName": "Ana_Sousa", "addedObservations": ["Keeps a red boat"]}
+    assert await call(client, "add_observations", observations=[addition]) == {"results": [added]}
+    assert await call(client, "create_relations", relations=[_WORKS, _OWNS]) == {"relations": [_WORKS, _OWNS]}
+
+    known = ANA | {"observations": ["Speaks Portuguese", "Keeps a red boat"]}
+    found = {"entities": [known], "relations": [_WORKS, _OWNS]}
+    assert await call(client, "search_nodes", query="RED BOAT") == found
+    assert await call(client, "open_nodes", names=["The Mill"]) == {"entities": [MILL], "relations": [_WORKS]}
+
+    await call(client, "delete_relations", relations=[_OWNS | {"relationType": "sells"}])
+    await call(client, "delete_entities", entityNames=["Red_Boat"])
+    forgotten = {"entityName": "Ana_Sousa", "observations": ["Speaks Portuguese"]}
+    await call(client, "delete_observations", deletions=[forgotten])
+    assert await call(client, "read_graph") == LEFT
+
+
 async def subscribe(client: Client, uri: str) -> None:
     """As the revisions of the protocol with a handshake do it."""
     wanted = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 from uuid import UUID
 
 import httpx2
-from mcp import Client, types
+from mcp import Client, StdioServerParameters, types
 from mcp.client.streamable_http import streamable_http_client
 
 from agent_reminiscence.server.access.grants import Caller, Grant, Scope
-from tests.support.serving import Served
+from tests.support.command_line import CHECKOUT
 
 MODES: Final = ("auto", "legacy", "2026-07-28")
 """How a client finds the revision of the protocol: by asking, by the handshake of old, or by knowing it."""
 
 EVERYTHING: Final = frozenset({Scope.READ, Scope.WRITE, Scope.ERASE})
 PATIENCE_SECONDS: Final = 60.0
+PROGRAM: Final = ("-m", "agent_reminiscence.cli", "mcp")
+"""What Python is started with to serve by standard input and output."""
+
+
+class Answering(Protocol):
+    """A server of ours, in this process or in one of its own."""
+
+    @property
+    def url(self) -> str:
+        """Where it answers, without a path."""
 
 
 class Keys:
@@ -45,14 +56,24 @@ def acting_as(external_id: str, scopes: frozenset[Scope] = EVERYTHING) -> Caller
 
 @asynccontextmanager
 async def connected(
-    served: Served, token: str, mode: str, *, headers: Mapping[str, str] | None = None
+    served: Answering, token: str, mode: str, *, path: str = "/mcp", headers: Mapping[str, str] | None = None
 ) -> AsyncGenerator[Client]:
-    """A client of a server of ours."""
+    """A client of a server of ours, by HTTP."""
     named = {"Authorization": f"Bearer {token}"} | dict(headers or {})
     async with httpx2.AsyncClient(headers=named, timeout=PATIENCE_SECONDS) as http:
-        transport = streamable_http_client(f"{served.url}/mcp", http_client=http)
+        transport = streamable_http_client(f"{served.url}{path}", http_client=http)
         async with Client(transport, mode=mode) as client:
             yield client
+
+
+@asynccontextmanager
+async def started(variables: Mapping[str, str], mode: str, *words: str, tenant: str = "ida") -> AsyncGenerator[Client]:
+    """A client that starts `agent-reminiscence mcp`, and talks to it by its standard input and output."""
+    parameters = StdioServerParameters(
+        command=sys.executable, args=[*PROGRAM, "--external-id", tenant, *words], env=dict(variables), cwd=CHECKOUT
+    )
+    async with Client(parameters, mode=mode) as client:
+        yield client
 
 
 @asynccontextmanager

@@ -26,6 +26,7 @@ class AccessKeyRepository:
         scopes: Sequence[AccessScope],
         label: str | None,
         requests_per_minute: int | None,
+        requests_per_day: int | None,
         expires_at: datetime | None,
     ) -> AccessKey:
         """Store a new key. As the owner."""
@@ -38,6 +39,7 @@ class AccessKeyRepository:
                 "scopes": [scope.value for scope in scopes],
                 "label": label,
                 "requests_per_minute": requests_per_minute,
+                "requests_per_day": requests_per_day,
                 "expires_at": expires_at,
             },
         )
@@ -57,11 +59,14 @@ class AccessKeyRepository:
         """Delete the keys of an `external_id`, and return how many there were. As the owner."""
         return len(await db.fetch_all(_SQL["delete_keys"], {"external_id": external_id}))
 
-    async def check(self, db: SqlExecutor, secret_hash: bytes) -> KeyGrant | None:
+    async def check(self, db: SqlExecutor, secret_hash: bytes, requests: int) -> KeyGrant | None:
         """Return what the key with this hash allows, and end the transaction; None if no valid key has it.
 
         When a key was used is noted with it, once a minute. To note it again changes nothing, so the call may be
-        repeated.
+        repeated. Where the answer to a COMMIT was lost, that may count `requests` twice, which is never too few.
+
+        Args:
+            requests: How many were made with it since this server checked it last.
         """
-        rows = await db.fetch_last(_SQL["check_key"], {"secret_hash": secret_hash})
+        rows = await db.fetch_last(_SQL["check_key"], {"secret_hash": secret_hash, "made": requests})
         return KeyGrant.model_validate(rows[0]) if rows else None

@@ -45,6 +45,14 @@ class PassingChunks:
         """Some of them."""
         return PassingChunks(self.numbers[are_kept], self.memory_ids[are_kept], self.originals[are_kept])
 
+    def with_more(self, more: PassingChunks) -> PassingChunks:
+        """These and others."""
+        return PassingChunks(
+            np.concatenate((self.numbers, more.numbers)),
+            np.concatenate((self.memory_ids, more.memory_ids)),
+            np.concatenate((self.originals, more.originals)),
+        )
+
 
 NONE_PASSES: Final = PassingChunks(np.zeros(0, np.int64), np.zeros(0, "S16"), np.zeros(0, np.int64))
 
@@ -70,6 +78,15 @@ class FilterRepository:
         }
         row = await db.fetch_one(_SQL["find_memories"], params)
         return np.frombuffer((row and row["memory_ids"]) or b"", "S16")
+
+    async def holds_for_more(self, db: SqlExecutor, external_id: str, condition: Condition, *, most: int) -> bool:
+        """Whether a condition holds for more than `most` values in one of its ranges.
+
+        Memories are fewer where one has several such values.
+        """
+        params = _ranges([condition]) | {"external_id": external_id, "most": most + 1}
+        row = await db.fetch_one(_SQL["has_more_holding"], params)
+        return row is not None and row["has_more"]
 
     async def find_turns(
         self, db: SqlExecutor, external_id: str, conditions: Sequence[Condition]
@@ -103,11 +120,23 @@ class FilterRepository:
         return _passing_chunks(await db.fetch_one(_SQL["find_passing_of_memories"], params))
 
     async def find_passing_among(
-        self, db: SqlExecutor, request: SearchRequest, numbers: NDArray[np.int64]
+        self,
+        db: SqlExecutor,
+        request: SearchRequest,
+        numbers: NDArray[np.int64],
+        *,
+        condition: Condition | None = None,
     ) -> PassingChunks:
-        """As `find_passing`, for some chunks."""
+        """As `find_passing`, for some chunks.
+
+        Args:
+            condition: Also has to hold for their memories; not a negated one.
+        """
         params = passing_params(request) | {"numbers": bigint_array(numbers)}
-        return _passing_chunks(await db.fetch_one(_SQL["find_passing_among"], params))
+        if condition is None:
+            return _passing_chunks(await db.fetch_one(_SQL["find_passing_among"], params))
+        params |= _ranges([condition])
+        return _passing_chunks(await db.fetch_one(_SQL["find_passing_among_holding"], params))
 
     async def find_numbers(self, db: SqlExecutor, external_id: str, chunk_ids: Sequence[UUID]) -> dict[UUID, int]:
         """Return the numbers of some chunks, by id."""
@@ -183,17 +212,19 @@ def passing_params(request: SearchRequest) -> dict[str, Any]:
 
 def _asked(conditions: Sequence[Condition], *, first_bit: int) -> tuple[dict[str, Any], int]:
     """The ranges of conditions as parameters, and the bits of those conditions for which one has to hold."""
-    bits, paths, lows, highs = [], [], [], []
-    wanted = 0
-    for index, condition in enumerate(conditions):
-        bit = first_bit << index
-        wanted |= 0 if condition.is_negated else bit
-        for low, high in condition.ranges:
-            bits.append(bit)
-            paths.append(condition.path)
-            lows.append(low)
-            highs.append(high)
-    return {"bits": bits, "paths": paths, "lows": lows, "highs": highs}, wanted
+    bits = [first_bit << index for index, condition in enumerate(conditions) for _ in condition.ranges]
+    wanted = sum(first_bit << index for index, condition in enumerate(conditions) if not condition.is_negated)
+    return {"bits": bits} | _ranges(conditions), wanted
+
+
+def _ranges(conditions: Sequence[Condition]) -> dict[str, Any]:
+    """The ranges of conditions as parameters."""
+    ranges = [(condition.path, low, high) for condition in conditions for low, high in condition.ranges]
+    return {
+        "paths": [path for path, _, _ in ranges],
+        "lows": [low for _, low, _ in ranges],
+        "highs": [high for _, _, high in ranges],
+    }
 
 
 def _passing_chunks(row: Row | None) -> PassingChunks:

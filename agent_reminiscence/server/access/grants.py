@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from urllib.parse import unquote
 
@@ -12,6 +12,26 @@ from agent_reminiscence.domain.access import AccessScope as Scope
 from agent_reminiscence.server.problems import ProblemError
 
 __all__ = ["Caller", "Grant", "Scope", "acting_for", "is_external_id", "named_tenant"]
+
+
+@dataclass(slots=True)
+class DayAllowance:
+    """What a key may still do today, as far as this process knows.
+
+    Attributes:
+        limit: Requests per day.
+        left: How many are left; other servers may have used some of them since the key was checked.
+        made: How many this process has let in since it told the store.
+    """
+
+    limit: int
+    left: int
+    made: int = 0
+
+    def take(self) -> None:
+        """Use one."""
+        self.left -= 1
+        self.made += 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +43,7 @@ class Grant:
         external_id: The one tenant it acts for; None with `Scope.DELEGATE`, and only then.
         expires_at: When it ends; None never.
         requests_per_minute: Its own limit; None is the server's default.
+        day: What is left of its requests of today; None is any number.
     """
 
     subject: str
@@ -30,6 +51,7 @@ class Grant:
     external_id: str | None = None
     expires_at: datetime | None = None
     requests_per_minute: int | None = None
+    day: DayAllowance | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

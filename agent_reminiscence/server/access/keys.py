@@ -7,12 +7,13 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Final
 
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.access import is_key
 from agent_reminiscence.exceptions import ReminiscenceError
-from agent_reminiscence.server.access.grants import Grant
+from agent_reminiscence.server.access.grants import DayAllowance, Grant
 from agent_reminiscence.server.problems import ProblemError
 
 TRUSTED_SECONDS: Final = 2.0
@@ -24,7 +25,8 @@ class KeyAuthenticator:
     """Knows the keys that `memory.admin.keys` has created.
 
     A check takes about as long as reading one memory, so a valid key is checked once in `TRUSTED_SECONDS`, for all of
-    its requests. What is refused is not remembered.
+    its requests. Within these, it still ends when it expires, and when this process revokes it. What is refused is not
+    remembered.
 
     Args:
         clock: Seconds that never go back.
@@ -33,8 +35,9 @@ class KeyAuthenticator:
     def __init__(self, memory: AgentMem, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._memory = memory
         self._clock = clock
-        # By the hash of the key: until when it is trusted, and what it allows; those checked last at the end.
-        self._trusted: OrderedDict[bytes, tuple[float, Grant]] = OrderedDict()
+        # By the hash of the key: until when it is trusted, how many keys had been revoked here by then, and what it
+        # allows; those checked last at the end.
+        self._trusted: OrderedDict[bytes, tuple[float, int, Grant]] = OrderedDict()
         self._checks: dict[bytes, asyncio.Task[Grant | None]] = {}
 
     async def authenticate(self, secret: str) -> Grant | None:
@@ -45,17 +48,8 @@ class KeyAuthenticator:
         """
         if not is_key(secret):
             return None
-        hashed = hashlib.sha256(secret.encode()).digest()
-        until, grant = self._trusted.get(hashed, (0.0, None))
-        if grant is not None and self._clock() < until:
-            return grant
-        # One check for all requests that wait for it, whichever of them is cancelled.
-        check = self._checks.get(hashed)
-        if check is None:
-            check = self._checks[hashed] = asyncio.create_task(self._check(secret, hashed))
-            check.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
-            return await asyncio.shield(check)
+            return await self._known(secret)
         except ReminiscenceError as error:
             raise ProblemError(
                 503,
@@ -64,22 +58,45 @@ class KeyAuthenticator:
                 headers={"Retry-After": "1"},
             ) from error
 
+    async def _known(self, secret: str) -> Grant | None:
+        hashed = hashlib.sha256(secret.encode()).digest()
+        if (trusted := self._trusted_grant(hashed)) is not None:
+            return trusted
+        # One check for all requests that wait for it, whichever of them is cancelled.
+        check = self._checks.get(hashed)
+        if check is None:
+            check = self._checks[hashed] = asyncio.create_task(self._check(secret, hashed))
+            check.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(check)
+
+    def _trusted_grant(self, hashed: bytes) -> Grant | None:
+        """The grant of a key that was checked a moment ago, and has not ended since as far as this process knows."""
+        until, revocations, grant = self._trusted.get(hashed, (0.0, 0, None))
+        if grant is None or self._clock() >= until or revocations != self._memory.admin.keys.revocations:
+            return None
+        return None if grant.expires_at is not None and grant.expires_at <= datetime.now(UTC) else grant
+
     async def _check(self, secret: str, hashed: bytes) -> Grant | None:
         try:
             # From the beginning of the check, because it says what held then.
             until = self._clock() + TRUSTED_SECONDS
-            found = await self._memory.admin.keys.check(secret)
+            revocations = self._memory.admin.keys.revocations
+            _, _, before = self._trusted.get(hashed, (0.0, 0, None))
+            made = 0 if before is None or before.day is None else before.day.made
+            found = await self._memory.admin.keys.check(secret, requests=made)
             self._trusted.pop(hashed, None)
             if found is None:
                 return None
+            allowed, today = found.requests_per_day, found.requests_today
             grant = Grant(
                 subject=f"key:{found.key_id}",
                 scopes=frozenset(found.scopes),
                 external_id=found.external_id,
                 expires_at=found.expires_at,
                 requests_per_minute=found.requests_per_minute,
+                day=None if allowed is None else DayAllowance(allowed, allowed - today),
             )
-            self._trusted[hashed] = until, grant
+            self._trusted[hashed] = until, revocations, grant
             if len(self._trusted) > _MOST_GRANTS:
                 self._trusted.popitem(last=False)
             return grant

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 from urllib.parse import quote
 
-from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -13,13 +13,17 @@ from starlette.websockets import WebSocketClose
 
 from agent_reminiscence.server.access.authenticators import Authenticator
 from agent_reminiscence.server.access.grants import Caller, acting_for, named_tenant
+from agent_reminiscence.server.access.headers import only_one, secret_of
 from agent_reminiscence.server.access.limiter import RateLimiter
+from agent_reminiscence.server.access.watch import WatchedAnswer
+from agent_reminiscence.server.guards.refusal import refuse
 from agent_reminiscence.server.paths import OPEN, PROGRAMS, is_under, path_of
-from agent_reminiscence.server.problems import ProblemError, as_response
+from agent_reminiscence.server.problems import ProblemError
 
 CREDENTIAL_COOKIE: Final = "reminiscence_credential"
 TENANT_COOKIE: Final = "reminiscence_external_id"
 """For whom a delegate looks at the inspector; percent-encoded UTF-8, as in `X-External-Id`."""
+CHECK_SECONDS: Final = 10.0
 
 
 class AccessMiddleware:
@@ -27,15 +31,23 @@ class AccessMiddleware:
 
     Args:
         open_paths: What is open besides `OPEN`.
+        check_seconds: How often the credential of an answer that is still being sent is checked again.
     """
 
     def __init__(
-        self, app: ASGIApp, authenticator: Authenticator, limiter: RateLimiter, open_paths: tuple[str, ...] = ()
+        self,
+        app: ASGIApp,
+        authenticator: Authenticator,
+        limiter: RateLimiter,
+        open_paths: tuple[str, ...] = (),
+        *,
+        check_seconds: float = CHECK_SECONDS,
     ) -> None:
         self._app = app
         self._authenticator = authenticator
         self._limiter = limiter
         self._open_paths = (*OPEN, *open_paths)
+        self._check_seconds = check_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request that may not pass; else pass it on."""
@@ -47,21 +59,42 @@ class AccessMiddleware:
             await self._app(scope, receive, send)
             return
         try:
-            scope.setdefault("state", {})["caller"] = await self._caller(HTTPConnection(scope))
+            secret, caller = await self._caller(HTTPConnection(scope))
         except ProblemError as problem:
             answer = _to_sign_in(HTTPConnection(scope)) if problem.status == 401 else None
-            await (answer or as_response(problem))(scope, receive, send)
+            if answer is None:
+                await refuse(problem, scope, receive, send)
+            else:
+                await answer(scope, receive, send)
             return
-        await self._app(scope, receive, send)
+        scope.setdefault("state", {})["caller"] = caller
+        await self._answer(scope, receive, send, secret, caller)
 
-    async def _caller(self, request: HTTPConnection) -> Caller:
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, secret: str, caller: Caller) -> None:
+        """Pass a request on, and end its answer if the credential ends first."""
+        watched = WatchedAnswer(send, self._authenticator, secret, caller.grant, check_seconds=self._check_seconds)
+        try:
+            await self._app(scope, receive, watched.send)
+        except asyncio.CancelledError:
+            if not watched.was_ended:
+                raise
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()
+        finally:
+            watched.stop()
+        if watched.was_ended:
+            await watched.finish()
+
+    async def _caller(self, request: HTTPConnection) -> tuple[str, Caller]:
+        """The credential of a request, and who makes it."""
         is_program = is_under(path_of(request.scope), PROGRAMS)
-        secret = _bearer(request.headers)
+        secret = secret_of(only_one(request.headers, "Authorization") or "")
         by_cookie = secret is None and not is_program
         if by_cookie:
             secret = request.cookies.get(CREDENTIAL_COOKIE)
         grant = None if not secret else await self._authenticator.authenticate(secret)
-        if grant is None:
+        if secret is None or grant is None:
             raise ProblemError(
                 401,
                 "not-authenticated",
@@ -69,11 +102,11 @@ class AccessMiddleware:
                 headers={"WWW-Authenticate": 'Bearer realm="agent-reminiscence"'},
             )
         self._limiter.take(grant)
-        asked = _only(request.headers, "X-External-Id")
+        asked = only_one(request.headers, "X-External-Id")
         if asked is None and by_cookie and grant.external_id is None:
             # Empty: nobody has been chosen.
             asked = request.cookies.get(TENANT_COOKIE) or None
-        return acting_for(grant, None if asked is None else named_tenant(asked))
+        return secret, acting_for(grant, None if asked is None else named_tenant(asked))
 
 
 def _to_sign_in(request: HTTPConnection) -> Response | None:
@@ -87,20 +120,3 @@ def _to_sign_in(request: HTTPConnection) -> Response | None:
     back = f"{path}?{request.url.query}" if request.url.query else path
     is_read = request.scope["method"] in {"GET", "HEAD"}
     return RedirectResponse(f"/sign-in?next={quote(back, safe='')}" if is_read else "/sign-in", 303)
-
-
-def _bearer(headers: Headers) -> str | None:
-    scheme, _, secret = (_only(headers, "Authorization") or "").partition(" ")
-    return secret.strip() if scheme.lower() == "bearer" and secret.strip() else None
-
-
-def _only(headers: Headers, name: str) -> str | None:
-    """A header that decides who is acting; None if it is not there.
-
-    Raises:
-        ProblemError: 400 if it is there more than once: a proxy may have read another one than we would.
-    """
-    found = headers.getlist(name)
-    if len(found) > 1:
-        raise ProblemError(400, "header-repeated", f"the request has more than one header {name}; send one")
-    return found[0] if found else None

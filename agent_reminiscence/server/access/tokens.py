@@ -84,7 +84,10 @@ class JwtAuthenticator:
             subject=f"jwt:{_hash(claims['iss'], claims.get('sub') or tenant or '')}",
             scopes=scopes,
             external_id=tenant,
-            expires_at=datetime.fromtimestamp(min(int(claims["exp"]), _LAST_SECOND), UTC),
+            # When it is refused from, which is when its issuer's clock may say so.
+            expires_at=datetime.fromtimestamp(
+                min(int(claims["exp"]) + self._config.jwt_leeway_seconds, _LAST_SECOND), UTC
+            ),
         )
 
     def _scopes(self, claims: Mapping[str, Any]) -> frozenset[Scope]:

@@ -19,6 +19,8 @@ from agent_reminiscence.server.problems import ProblemError
 _NEVER_QUEUED: Final = (*PROBES, "/metrics", *STATIC)
 _LONG_BYTES: Final = 1_000_000
 _WITHOUT_BODY: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
+# A client that has sent no more of its body for so long keeps no call waiting.
+_PROMPT_SECONDS: Final = 0.5
 # How long a stream may take to end by itself when the server stops.
 _FAREWELL_SECONDS: Final = 1.0
 
@@ -38,6 +40,7 @@ class Load:
         self.max_streams = max_streams
         self.stopping = stopping
         self.streams: set[_Answer] = set()
+        self.slow_bodies = 0
 
     async def end_streams(self) -> None:
         """When the server stops, end the streams that are still open soon after; runs until it is cancelled."""
@@ -54,7 +57,8 @@ class Admission:
 
     A request takes the place of a call. Once its answer turns out to be a stream, which is one of unknown length or a
     long one, it gives that place up and takes one of a stream, for which nobody waits. An upload is a stream from the
-    beginning. So a thousand open streams keep no call waiting, and neither is without a bound.
+    beginning. So a thousand open streams keep no call waiting, and neither is without a bound. Nor does a client that
+    sends its body slowly: until more of it arrives, its place is somebody else's.
     """
 
     def __init__(self, app: ASGIApp, load: Load, *, retry_after_seconds: float) -> None:
@@ -67,19 +71,16 @@ class Admission:
         if scope["type"] != "http" or is_under(path_of(scope), _NEVER_QUEUED):
             await self._app(scope, receive, send)
             return
-        answer = _Answer(self._load, send, is_head=scope["method"] == "HEAD")
+        answer = _Answer(self._load, receive, send, is_head=scope["method"] == "HEAD")
         if is_under(path_of(scope), UPLOADS):
             if not answer.become_stream():
                 await refuse(self._too_many_streams(), scope, receive, send)
                 return
         elif not await answer.take_place():
-            problem = ProblemError(
-                503, "overloaded", "the server has too much to do; repeat the call later", headers=self._retry_after
-            )
-            await refuse(problem, scope, receive, send)
+            await refuse(self._overloaded(), scope, receive, send)
             return
         try:
-            await self._app(scope, receive, answer.send)
+            await self._app(scope, answer.receive, answer.send)
         except asyncio.CancelledError:
             if not answer.was_ended:
                 raise
@@ -94,9 +95,15 @@ class Admission:
         finally:
             answer.leave()
         if answer.is_refused:
-            await refuse(self._too_many_streams(), scope, receive, send)
+            problem = self._overloaded() if answer.is_crowded_out else self._too_many_streams()
+            await refuse(problem, scope, receive, send)
         elif answer.was_ended:
             await answer.finish()
+
+    def _overloaded(self) -> ProblemError:
+        return ProblemError(
+            503, "overloaded", "the server has too much to do; repeat the call later", headers=self._retry_after
+        )
 
     def _too_many_streams(self) -> ProblemError:
         if self._load.stopping.is_set():
@@ -110,20 +117,23 @@ class Admission:
 
 
 class NoStreamError(OSError):
-    """There is no place for this stream. An OSError, because that is what a client that has gone is to a response."""
+    """There is no place for this answer. An OSError, because that is what a client that has gone is to a response."""
 
 
 class _Answer:
-    """One request's place, and its answer."""
+    """One request's place, the rest of its body, and its answer."""
 
-    def __init__(self, load: Load, send: Send, *, is_head: bool) -> None:
+    def __init__(self, load: Load, receive: Receive, send: Send, *, is_head: bool) -> None:
         self.is_refused = False
+        self.is_crowded_out = False
         self.was_ended = False
         self.has_no_end = False
         self._load = load
+        self._receive = receive
         self._send = send
         self._is_head = is_head
         self._has_place = False
+        self._is_received = False
         self._has_begun = False
         self._is_finished = False
         self._task = asyncio.current_task()
@@ -154,14 +164,44 @@ class _Answer:
             self.was_ended = True
             self._task.cancel()
 
+    async def receive(self) -> Message:
+        """The next part of the body. The place is given up while it does not come, and taken again."""
+        if not self._has_place or self._is_received:
+            return await self._receive()
+        coming = asyncio.ensure_future(self._receive())
+        try:
+            await asyncio.wait({coming}, timeout=_PROMPT_SECONDS)
+            if not coming.done() and not await self._stood_aside(coming):
+                self.is_refused = self.is_crowded_out = True
+                # What every application understands; nothing that it answers is sent.
+                return {"type": "http.disconnect"}
+            message = await coming
+        finally:
+            coming.cancel()
+        self._is_received = not message.get("more_body", False)
+        return message
+
+    async def _stood_aside(self, coming: asyncio.Future[Message]) -> bool:
+        """Wait for a part of the body without a place; False if there is none any more when it is there."""
+        if self._load.slow_bodies >= self._load.max_streams:
+            # That many may wait aside; more wait where they are.
+            return True
+        self.leave()
+        self._load.slow_bodies += 1
+        try:
+            await asyncio.wait({coming})
+        finally:
+            self._load.slow_bodies -= 1
+        return await self.take_place()
+
     async def send(self, message: Message) -> None:
         """Pass a part of the answer on.
 
         Raises:
-            NoStreamError: It turns out to be a stream, and there is no place for one.
+            NoStreamError: It turns out to be a stream, and there is no place for one; or its place is lost.
         """
         if self.is_refused:
-            raise NoStreamError("there is no place for a stream")
+            raise NoStreamError("there is no place for this answer")
         if message["type"] == "http.response.start":
             self._look_at(message)
             if self.is_refused:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_reminiscence.server.guards.refusal import refuse
-from agent_reminiscence.server.paths import UPLOADS, is_under, path_of
+from agent_reminiscence.server.paths import FORMS_OF_STRANGERS, UPLOADS, is_under, path_of
 from agent_reminiscence.server.problems import ProblemError
+
+# Of a form that anybody may send: a credential, and where to go with it.
+_STRANGERS_BYTES: Final = 20_000
 
 
 class Bodies:
     """Refuses a body that is too long, as soon as that is known: by its Content-Length, or while it arrives.
+
+    A form that anybody may send, without a credential, is read here to its end, and within one pause. Whoever sends it
+    slowly would otherwise take the places of calls, and keep everybody else out.
 
     Args:
         max_bytes: Of a body.
@@ -32,20 +39,27 @@ class Bodies:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        is_upload = is_under(path_of(scope), UPLOADS)
-        body = _Body(receive, send, self._max_upload_bytes if is_upload else self._max_bytes, self._pause_seconds)
+        body = _Body(receive, send, self._bound(path_of(scope)), self._pause_seconds)
         declared = Headers(scope=scope).get("content-length", "")
         if declared.isdecimal() and int(declared) > body.max_bytes:
             await refuse(body.too_large(), scope, receive, send)
             return
+        if is_under(path_of(scope), FORMS_OF_STRANGERS):
+            await body.read()
         try:
-            await self._app(scope, body.receive, body.send)
+            if body.problem is None:
+                await self._app(scope, body.receive, body.send)
         except Exception:
             # What came of it that the client seemed to have gone.
             if body.problem is None or body.has_begun:
                 raise
         if body.problem is not None and not body.has_begun:
             await refuse(body.problem, scope, receive, send)
+
+    def _bound(self, path: str) -> int:
+        if is_under(path, FORMS_OF_STRANGERS):
+            return min(self._max_bytes, _STRANGERS_BYTES)
+        return self._max_upload_bytes if is_under(path, UPLOADS) else self._max_bytes
 
 
 class _Body:
@@ -64,11 +78,30 @@ class _Body:
         self._pause_seconds = pause_seconds
         self._bytes = 0
         self._is_complete = False
+        self._read: Message | None = None
+
+    async def read(self) -> None:
+        """Wait for the whole body, and keep it."""
+        parts: list[bytes] = []
+        try:
+            async with asyncio.timeout(self._pause_seconds):
+                while self.problem is None and not self._is_complete:
+                    message = await self.receive()
+                    if message["type"] == "http.disconnect":
+                        self._read = message
+                        return
+                    parts.append(message.get("body", b""))
+        except TimeoutError:
+            self.problem = self.too_slow()
+        self._read = {"type": "http.request", "body": b"".join(parts), "more_body": False}
 
     async def receive(self) -> Message:
         """The next part of the body."""
         if self.problem is not None:
             return {"type": "http.disconnect"}
+        if self._read is not None:
+            read, self._read = self._read, None
+            return read
         if self._is_complete:
             # Nothing but the end of the connection can come.
             return await self._receive()
@@ -76,9 +109,7 @@ class _Body:
             async with asyncio.timeout(self._pause_seconds):
                 message = await self._receive()
         except TimeoutError:
-            self.problem = ProblemError(
-                408, "body-too-slow", f"no more of the body has arrived for {self._pause_seconds:g} s; send it again"
-            )
+            self.problem = self.too_slow()
             return {"type": "http.disconnect"}
         self._bytes += len(message.get("body", b""))
         self._is_complete = not message.get("more_body", False)
@@ -92,6 +123,12 @@ class _Body:
         if self.problem is None or self.has_begun:
             self.has_begun = True
             await self._send(message)
+
+    def too_slow(self) -> ProblemError:
+        """What is said of a body that does not arrive."""
+        return ProblemError(
+            408, "body-too-slow", f"the body has not arrived within {self._pause_seconds:g} s; send it again"
+        )
 
     def too_large(self) -> ProblemError:
         """What is said of a body that is too long."""

@@ -47,6 +47,9 @@ class Failures:
 
         try:
             await self._app(scope, receive, send_and_note)
+        except BrokenOffError:
+            # Somebody has done so, and said why.
+            raise
         except ClientDisconnect:
             # Nobody reads an answer.
             return

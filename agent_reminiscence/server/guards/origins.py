@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from agent_reminiscence.server.access.headers import secret_of
 from agent_reminiscence.server.guards.refusal import refuse
 from agent_reminiscence.server.paths import PROGRAMS, is_under, path_of
 from agent_reminiscence.server.problems import ProblemError
@@ -20,9 +21,10 @@ _OUR_SITES: Final = frozenset({"same-origin", "none"})
 class Origins:
     """Refuses unsafe requests that a page of somebody else has a browser send with our cookie.
 
-    Concerns requests without the header Authorization, outside of the paths of programs. A browser adds a cookie by
-    itself, but never that header: a page that sends a token has it, and needs no trick. Besides, the browser would ask
-    first whether this server allows the header, and it allows nobody.
+    Concerns requests without a credential in the header Authorization, outside of the paths of programs. A browser adds
+    a cookie by itself, but never that: a page that sends a token has it, and needs no trick. Besides, the browser would
+    ask first whether this server allows the header, and it allows nobody. A user name and password, as a proxy may ask
+    for them, are no credential here: those a browser does add by itself.
 
     Every current browser says in `Sec-Fetch-Site` where a request comes from, if the server is reached by HTTPS or on
     this machine, and in `Origin` otherwise. A request that says neither does not come from a page of ours.
@@ -50,7 +52,8 @@ class Origins:
 
 
 def _is_ours(headers: Headers) -> bool:
-    if "authorization" in headers:
+    given = headers.getlist("authorization")
+    if given and all(map(secret_of, given)):
         return True
     sites = headers.getlist("sec-fetch-site")
     if sites:

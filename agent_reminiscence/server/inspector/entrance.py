@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote
 
@@ -11,11 +12,13 @@ from starlette.responses import RedirectResponse, Response
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.server.access.authenticators import Authenticator
 from agent_reminiscence.server.access.grants import Scope
+from agent_reminiscence.server.access.limiter import WrongAttempts
 from agent_reminiscence.server.access.middleware import CREDENTIAL_COOKIE, TENANT_COOKIE
 from agent_reminiscence.server.inspector.fields import Fields, of_address, of_body
-from agent_reminiscence.server.inspector.rendering import render
+from agent_reminiscence.server.inspector.rendering import render, root_of
 from agent_reminiscence.server.inspector.tenants import known_tenants
 from agent_reminiscence.server.inspector.visits import Visit, go
+from agent_reminiscence.server.problems import ProblemError
 
 # Longer than any key or token, and short enough for every browser to keep.
 _LONGEST_SECRET: Final = 4_000
@@ -30,6 +33,7 @@ class SignIn:
 
     def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator
+        self._wrong = WrongAttempts()
 
     async def show(self, request: Request) -> Response:
         """The form; or with a token the way in."""
@@ -50,15 +54,35 @@ class SignIn:
         return await self._enter(request, given, given.text("token"))
 
     async def _enter(self, request: Request, given: Fields, token: str | None) -> Response:
-        is_known = token is not None and len(token) <= _LONGEST_SECRET and token.isascii()
-        if not is_known or token is None or await self._authenticator.authenticate(token) is None:
+        address = "" if request.client is None else request.client.host
+        if seconds := self._wrong.wait(address):
+            wrong = f"Too many wrong keys were tried from your address. Wait {seconds} s, then try again."
+            return self._refuse(request, given, 429, wrong, {"Retry-After": str(seconds)})
+        try:
+            is_valid = token is not None and await self._is_valid(token)
+        except ProblemError as problem:
+            return self._refuse(request, given, problem.status, f"{problem.detail}.", problem.headers)
+        if token is None or not is_valid:
+            self._wrong.count(address)
             wrong = "This is no valid key or token. A key may have expired, or have been revoked."
-            # Without the address, which may hold a wrong token.
-            shown = Fields([("next", _own(given.text("next")))])
-            return render(request, "sign_in.html", None, status=403, given=shown, wrong=wrong)
-        answer = RedirectResponse(_own(given.text("next")), 303)
+            return self._refuse(request, given, 403, wrong)
+        answer = RedirectResponse(_own(request, given), 303)
         _keep(request, answer, CREDENTIAL_COOKIE, token)
-        answer.delete_cookie(TENANT_COOKIE, path="/", httponly=True, samesite="strict")
+        _forget(request, answer, TENANT_COOKIE)
+        return answer
+
+    async def _is_valid(self, token: str) -> bool:
+        is_possible = len(token) <= _LONGEST_SECRET and token.isascii()
+        return is_possible and await self._authenticator.authenticate(token) is not None
+
+    def _refuse(
+        self, request: Request, given: Fields, status: int, wrong: str, headers: Mapping[str, str] | None = None
+    ) -> Response:
+        """The form again, with what was wrong."""
+        # Without the address, which may hold a wrong token.
+        shown = Fields([("next", _own(request, given))])
+        answer = render(request, "sign_in.html", None, status=status, given=shown, wrong=wrong)
+        answer.headers.update(headers or {})
         return answer
 
 
@@ -66,8 +90,7 @@ async def sign_out(visit: Visit) -> Response:
     """Forget the credential."""
     answer = RedirectResponse("/sign-in", 303)
     for cookie in (CREDENTIAL_COOKIE, TENANT_COOKIE):
-        answer.delete_cookie(cookie, path="/", httponly=True, samesite="strict")
-    del visit
+        _forget(visit.request, answer, cookie)
     return answer
 
 
@@ -78,7 +101,7 @@ async def show_tenants(visit: Visit) -> Response:
     visit.caller.require(Scope.READ)
     wanted = visit.given.text("q")
     found = await known_tenants(visit.memory, containing=wanted, limit=_SHOWN_TENANTS)
-    return visit.show("tenants.html", tenants=found, most=_SHOWN_TENANTS, back=_own(visit.given.text("next")))
+    return visit.show("tenants.html", tenants=found, most=_SHOWN_TENANTS, back=_own(visit.request, visit.given))
 
 
 async def choose_tenant(visit: Visit) -> Response:
@@ -91,18 +114,34 @@ async def choose_tenant(visit: Visit) -> Response:
         raise InvalidInputError("name the external_id whose memory you want to see")
     # Refuses an id that nobody can have.
     await visit.memory.ledger.head(tenant)
-    answer = RedirectResponse(_own(visit.given.text("next")), 303)
+    answer = RedirectResponse(_own(visit.request, visit.given), 303)
     _keep(visit.request, answer, TENANT_COOKIE, quote(tenant, safe=""))
     return answer
 
 
 def _keep(request: Request, answer: Response, cookie: str, value: str) -> None:
     """Keep a value until the browser is closed, for this server only."""
-    answer.set_cookie(cookie, value, path="/", httponly=True, samesite="strict", secure=request.url.scheme == "https")
+    is_secure = request.url.scheme == "https"
+    answer.set_cookie(cookie, value, path=_cookie_path(request), httponly=True, samesite="strict", secure=is_secure)
 
 
-def _own(path: str | None) -> str:
-    """An address of ours: another server's would lead away from here."""
-    if path is None or not path.startswith("/") or path.startswith(("//", "/\\", "/sign-")):
-        return "/"
-    return path if path.isprintable() else "/"
+def _forget(request: Request, answer: Response, cookie: str) -> None:
+    answer.delete_cookie(cookie, path=_cookie_path(request), httponly=True, samesite="strict")
+
+
+def _cookie_path(request: Request) -> str:
+    """Where a browser sends a cookie: not to what else a proxy serves under the same name."""
+    return root_of(request) or "/"
+
+
+def _own(request: Request, given: Fields) -> str:
+    """Where to go next, if it is an address of ours: another server's would lead away from here.
+
+    It has the prefix, as all addresses of pages do.
+    """
+    path, root = given.text("next"), root_of(request)
+    home = f"{root}/"
+    if path is None or not path.isprintable() or not path.startswith(home):
+        return home
+    rest = path.removeprefix(root)
+    return home if rest.startswith(("//", "/\\", "/sign-")) else path

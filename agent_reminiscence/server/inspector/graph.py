@@ -28,7 +28,10 @@ from agent_reminiscence.server.inspector.visits import Visit, go
 _LISTED: Final = 100
 _DRAWN: Final = 80
 _EVIDENCE: Final = 8
-_CORRECTIONS: Final = (EventKind.ENTITIES_MERGED, EventKind.ENTITIES_UNMERGED, EventKind.RELATIONSHIP_ENDED)
+_CORRECTIONS: Final = (
+    EventKind.ENTITY_STATED, EventKind.RELATIONSHIP_STATED, EventKind.ENTITIES_MERGED, EventKind.ENTITIES_UNMERGED,
+    EventKind.RELATIONSHIP_ENDED,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,7 @@ async def show_event(visit: Visit) -> Response:
     return visit.show(
         "event.html",
         event=event,
+        head=await visit.memory.ledger.head(visit.tenant),
         memory_id=memory_of(event),
         says=event_text(event) if is_user_kind(event.kind) else None,
         grounds=_named(event),

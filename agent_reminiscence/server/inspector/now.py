@@ -13,7 +13,7 @@ from agent_reminiscence.domain.usage import MemoryUsage
 from agent_reminiscence.server.inspector import reading
 from agent_reminiscence.server.inspector.growth import MOST_EVENTS, GrowthReader
 from agent_reminiscence.server.inspector.tenants import known_tenants
-from agent_reminiscence.server.inspector.visits import Visit
+from agent_reminiscence.server.inspector.visits import Visit, has_neo4j
 
 _LATEST: Final = 8
 _LISTED_TENANTS: Final = 6
@@ -42,8 +42,11 @@ class Now:
             latest=latest.events,
             spent=spent,
             tenants=tenants,
+            all_jobs=(await visit.memory.admin.health()).jobs if chooses else None,
             quotas=_quotas(visit.memory.config, usage),
             daily_tokens=visit.memory.config.agent_daily_tokens,
+            # Of a memory that it has never followed, the usage names no store.
+            has_neo4j=has_neo4j(visit.memory),
             most_events=MOST_EVENTS,
         )
 

@@ -22,6 +22,7 @@ from agent_reminiscence.server.access.grants import Caller, Scope
 from agent_reminiscence.server.inspector.fields import Fields
 from agent_reminiscence.server.inspector.invocations import is_invocation
 from agent_reminiscence.server.inspector.wording import EVENT_WORDS, describe
+from agent_reminiscence.server.paths import path_of
 
 FOLDER: Final = Path(__file__).parent
 PAGES: Final = (
@@ -77,6 +78,12 @@ def address(path: str, given: Fields | Mapping[str, object], **changed: object) 
     return f"{path}?{urlencode(pairs)}" if pairs else path
 
 
+def root_of(request: Request) -> str:
+    """The prefix of all addresses: empty, or where a proxy has put this server, such as "/memory"."""
+    prefix: str = request.scope.get("root_path", "")
+    return prefix.rstrip("/")
+
+
 def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(FOLDER / "templates"),
@@ -97,7 +104,6 @@ def _environment() -> Environment:
     }
     environment.tests["invocation"] = is_invocation
     environment.globals |= {
-        "address": address,
         "PAGES": PAGES,
         "TIERS": TIERS,
         "SOURCES": SOURCES,
@@ -126,8 +132,15 @@ def render(
         given: The parameters of its address.
         shown: What the template names.
     """
+    root = root_of(request)
+
+    def from_root(path: str, given: Fields | Mapping[str, object], **changed: object) -> str:
+        return root + address(path, given, **changed)
+
     page = _ENVIRONMENT.get_template(template).render(
-        path=request.url.path,
+        root=root,
+        path=path_of(request.scope),
+        address=from_root,
         caller=caller,
         tenant=None if caller is None else caller.external_id,
         chooses_tenant=caller is not None and caller.grant.external_id is None,

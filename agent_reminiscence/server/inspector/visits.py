@@ -23,12 +23,14 @@ from agent_reminiscence.exceptions import (
     ProfileNotFoundError,
     RelationshipNotFoundError,
     ReminiscenceError,
+    StoreError,
     UsageError,
     VersionConflictError,
 )
 from agent_reminiscence.server.access.grants import Caller, Scope
 from agent_reminiscence.server.inspector.fields import Fields, of_address, of_body
 from agent_reminiscence.server.inspector.rendering import render
+from agent_reminiscence.server.paths import is_under, path_of
 from agent_reminiscence.server.problems import ProblemError
 
 _logger = logging.getLogger("agent_reminiscence.server")
@@ -48,6 +50,21 @@ _TITLES: Final = {
     502: "A model did not answer",
     503: "The memory is not available",
 }
+
+
+def has_neo4j(memory: AgentMem) -> bool:
+    """Whether Neo4j answers for the graph, and not PostgreSQL."""
+    return memory.config.neo4j_uri is not None
+
+
+async def unless_away[T](memory: AgentMem, reading: Awaitable[T]) -> T | None:
+    """What is read of the graph; None if the Neo4j that answers for it does not, so that the rest can be shown."""
+    try:
+        return await reading
+    except StoreError:
+        if not has_neo4j(memory):
+            raise
+        return None
 
 
 class _NoTenantError(Exception):
@@ -118,7 +135,7 @@ def answered(page: Page) -> Callable[[Request], Awaitable[Response]]:
         except ProblemError as problem:
             return _refused(request, caller, problem.status, problem.detail)
         except ReminiscenceError as error:
-            return _refused(request, caller, _status(error), _detail(error))
+            return _refused(request, caller, _status(error), _detail(request, error))
 
     return answer
 
@@ -159,9 +176,14 @@ def _status(error: ReminiscenceError) -> int:
             return 503
 
 
-def _detail(error: ReminiscenceError) -> str:
+def _detail(request: Request, error: ReminiscenceError) -> str:
     """What its reader is told; the errors of stores are for whoever runs the server."""
     if _status(error) == 503:
         _logger.warning("a page could not be made: %s", type(error).__name__)
+        if has_neo4j(request.app.state.memory) and is_under(path_of(request.scope), ("/graph",)):
+            return (
+                "Neo4j, which answers for the graph, does not do so now. Everything else works without it; Now says how"
+                " far it is behind."
+            )
         return "The database does not answer as it should. Try again; the log of the server says more."
     return str(error)

@@ -21,6 +21,8 @@ EVENT_WORDS: Final[Mapping[str, str]] = {
     EventKind.ENTITIES_MERGED: "merged",
     EventKind.ENTITIES_UNMERGED: "unmerged",
     EventKind.RELATIONSHIP_ENDED: "relationship ended",
+    EventKind.ENTITY_STATED: "entity stated",
+    EventKind.RELATIONSHIP_STATED: "relationship stated",
     EventKind.PROFILE_DEFINED: "profile defined",
     EventKind.PROFILE_WRITTEN: "profile written",
     EventKind.PROFILE_REMOVED: "profile removed",
@@ -48,6 +50,8 @@ END_REASONS: Final[Mapping[str, str]] = {
     "contradicted": "was contradicted",
     "replaced": "was replaced",
 }
+
+_TURNING: Final = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)])
 
 _Payload = Mapping[str, Any]
 
@@ -78,8 +82,8 @@ def _of_an_agent(event: Event) -> str | None:
 
 
 def shortened(text: str, longest: int = _LONGEST) -> str:
-    """The beginning of a text, on one line."""
-    line = " ".join(text[: longest * 4].split())
+    """The beginning of a text, on one line, without marks that would turn the direction of what follows it."""
+    line = " ".join(text[: longest * 4].translate(_TURNING).split())
     return line if len(line) <= longest else f"{line[:longest]}…"
 
 
@@ -152,6 +156,16 @@ def _relationship_ended(payload: _Payload) -> str:
     return f"A relationship is over since {str(payload['end_date'])[:10]}.{why}"
 
 
+def _stated(payload: _Payload) -> str:
+    graph = payload["graph"]
+    names = {one["id"]: shortened(one["name"], 80) for one in graph["entities"]}
+    related = [
+        f"{names[one['from_id']]} {one['type'].replace('_', ' ')} {names[one['to_id']]}"
+        for one in graph["relationships"]
+    ]
+    return f"Somebody stated: {', '.join(related or names.values())}."
+
+
 def _profile_written(payload: _Payload) -> str:
     lines = len(payload["content"].splitlines())
     by = payload.get("model") or "quoting memory"
@@ -171,7 +185,7 @@ def _outcome(payload: _Payload) -> str:
 def _model_asked(payload: _Payload) -> str:
     usage = payload.get("usage", ())
     tokens = sum(one["input_tokens"] + one["output_tokens"] for one in usage)
-    return f"The {payload['agent']} asked a model: {payload['outcome']}; {counted(tokens, 'token')}."
+    return f"The {payload['agent'].replace('_', ' ')} asked a model: {payload['outcome']}; {counted(tokens, 'token')}."
 
 
 def _erased(payload: _Payload) -> str:
@@ -193,6 +207,8 @@ _SENTENCES: Final[Mapping[str, Callable[[_Payload], str]]] = {
     EventKind.ENTITIES_MERGED: _merged,
     EventKind.ENTITIES_UNMERGED: lambda _: "An entity is separate again.",
     EventKind.RELATIONSHIP_ENDED: _relationship_ended,
+    EventKind.ENTITY_STATED: _stated,
+    EventKind.RELATIONSHIP_STATED: _stated,
     EventKind.PROFILE_DEFINED: lambda payload: f"Defined the profile “{shortened(payload['name'], 80)}”.",
     EventKind.PROFILE_WRITTEN: _profile_written,
     EventKind.PROFILE_REMOVED: lambda payload: f"Removed the profile “{shortened(payload['name'], 80)}”.",

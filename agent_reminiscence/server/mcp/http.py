@@ -1,12 +1,14 @@
-"""MCP over HTTP, at `/mcp`."""
+"""MCP over HTTP: the native tools at `/mcp`, and each other kind below that."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 from fastapi import FastAPI
+from mcp.server import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.requests import Request
 from starlette.routing import Route
@@ -15,64 +17,66 @@ from starlette.types import Receive, Scope, Send
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.server.access.grants import Caller
 from agent_reminiscence.server.config import ServerConfig
-from agent_reminiscence.server.mcp.building import NATIVE, build_server
+from agent_reminiscence.server.mcp.building import KINDS, NATIVE, build_server
 from agent_reminiscence.server.mcp.tools import Backing, Context
 
-PATH: Final = "/mcp"
+PATHS: Final = MappingProxyType({kind: "/mcp" if kind == NATIVE else f"/mcp/{kind}" for kind in KINDS})
+"""Where each kind of tools is served. All of them, and not those that a setting names: a key says what its client may
+do, and the client by its address which tools it does that with."""
 
 
 def add_mcp(
-    app: FastAPI,
-    memory: AgentMem,
-    config: ServerConfig,
-    *,
-    tools: str = NATIVE,
-    count_recall: Callable[[], None] = lambda: None,
+    app: FastAPI, memory: AgentMem, config: ServerConfig, *, count_recall: Callable[[], None] = lambda: None
 ) -> None:
-    """Serve MCP at `/mcp`: its revision 2026-07-28, and those with a handshake.
+    """Serve MCP at `PATHS`: its revision 2026-07-28, and those with a handshake.
 
     Whoever sends a request is known to the middleware before it arrives here. Each request stands for itself: there are
     no sessions, so nobody can use another's.
 
     Args:
         memory: Of this application, which opens it.
-        tools: A kind of `build_server`.
         count_recall: Called for each question that is answered.
-
-    Raises:
-        InvalidInputError: There is no such kind.
     """
-    server = build_server(tools, Backing(memory=memory, caller_of=_caller_of, count_recall=count_recall))
-    endpoint = _Endpoint()
-    # Exactly this path: a mount would redirect it. The stream of a GET would carry nothing without sessions, and keep
-    # the process from ending.
-    app.router.routes.append(Route(PATH, endpoint, methods=["POST"], include_in_schema=False))
+    backing = Backing(memory=memory, caller_of=_caller_of, count_recall=count_recall, has_sessions=False)
+    endpoints = [_Endpoint(build_server(kind, backing), config.max_body_bytes) for kind in PATHS]
+    for path, endpoint in zip(PATHS.values(), endpoints, strict=True):
+        # Exactly this path: a mount would redirect it. The stream of a GET would carry nothing without sessions, and
+        # keep the process from ending.
+        app.router.routes.append(Route(path, endpoint, methods=["POST"], include_in_schema=False))
     opened = app.router.lifespan_context
 
     @asynccontextmanager
     async def lifespan(started: FastAPI) -> AsyncGenerator[Any]:
-        async with opened(started) as state:
-            # One serves once. It leaves the name of the host to the middleware, which guards the whole application.
-            manager = StreamableHTTPSessionManager(
-                server, stateless=True, max_request_body_size=config.max_body_bytes, security_settings=None
-            )
-            async with manager.run():
-                endpoint.manager = manager
-                yield state
+        async with opened(started) as state, AsyncExitStack() as running:
+            for endpoint in endpoints:
+                await running.enter_async_context(endpoint.running())
+            yield state
 
     app.router.lifespan_context = lifespan
 
 
 class _Endpoint:
-    """Passes requests on to the manager of the running application."""
+    """Passes requests on to a server, while the application runs."""
 
-    def __init__(self) -> None:
-        self.manager: StreamableHTTPSessionManager | None = None
+    def __init__(self, server: Server[Any], max_body_bytes: int) -> None:
+        self._server = server
+        self._max_body_bytes = max_body_bytes
+        self._manager: StreamableHTTPSessionManager | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Answer meanwhile."""
+        # One serves once. It leaves the name of the host to the middleware, which guards the whole application.
+        self._manager = StreamableHTTPSessionManager(
+            self._server, stateless=True, max_request_body_size=self._max_body_bytes, security_settings=None
+        )
+        async with self._manager.run():
+            yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self.manager is None:
+        if self._manager is None:
             raise RuntimeError("the application's lifespan was not entered; serve it with an ASGI server that does")
-        await self.manager.handle_request(scope, receive, send)
+        await self._manager.handle_request(scope, receive, send)
 
 
 def _caller_of(context: Context) -> Caller:

@@ -24,6 +24,8 @@ from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.exceptions import AgentError
 from agent_reminiscence.server.access.grants import Scope
+from agent_reminiscence.server.mcp.dispatch import serve_tools
+from agent_reminiscence.server.mcp.native_wording import NATIVE_WORDING
 from agent_reminiscence.server.mcp.rendering import (
     answered_text,
     beginning,
@@ -43,7 +45,7 @@ from agent_reminiscence.server.mcp.results import (
     Version,
     Written,
 )
-from agent_reminiscence.server.mcp.tools import Arguments, Backing, Call, Tool, serve_tools
+from agent_reminiscence.server.mcp.tools import Arguments, Backing, Call, Tool
 
 INSTRUCTIONS: Final = (
     "A memory of earlier conversations and notes. Recall before you answer what may depend on them, and remember what"
@@ -406,4 +408,4 @@ NATIVE_TOOLS: Final[Sequence[Tool[Any, Any]]] = (
 
 def build_native(backing: Backing) -> Server[Any]:
     """A server with these tools."""
-    return serve_tools(NATIVE_TOOLS, backing, instructions=INSTRUCTIONS)
+    return serve_tools(NATIVE_TOOLS, backing, wording=NATIVE_WORDING, instructions=INSTRUCTIONS)

@@ -1,40 +1,23 @@
-"""Tools as MCP offers them: a schema, a call for one tenant, a result for programs and a text for models.
-
-It stands on the SDK's low-level server, which leaves the answers to bad arguments, the schemas and the logs to us.
-"""
+"""Tools as MCP offers them: a schema, a call for one tenant, a result for programs and a text for models."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-import anyio
-from mcp import MCPError, types
-from mcp.server import Server, ServerRequestContext
-from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import core_schema
+from mcp import types
+from mcp.server import ServerRequestContext
+from pydantic import BaseModel, ConfigDict
 
-from agent_reminiscence.config.installation import installed_version
 from agent_reminiscence.core import AgentMem
-from agent_reminiscence.exceptions import ReminiscenceError
 from agent_reminiscence.server.access.grants import Caller, Scope
-from agent_reminiscence.server.mcp.wording import UNEXPECTED, worded
+from agent_reminiscence.server.mcp.schemas import lean_schema
 from agent_reminiscence.server.problems import ProblemError
 
-SERVER_NAME: Final = "agent-reminiscence"
 IDEMPOTENCY_KEY: Final = "agent-reminiscence/idempotency-key"
 """In `_meta` of a call: its idempotency key, for programs that repeat calls."""
-
-_logger = logging.getLogger("agent_reminiscence.mcp")
-
-_MAX_SHOWN_NAME: Final = 64
-_MAX_SHOWN_FAULTS: Final = 5
-_FAULTS: Final = {"extra_forbidden": "there is no such argument", "missing": "is missing"}
 
 type Context = ServerRequestContext[Any, Any]
 type CallerOf = Callable[[Context], Caller]
@@ -69,11 +52,13 @@ class Backing:
         memory: Open while the server runs.
         caller_of: Tells who makes a request, from its context.
         count_recall: Called for each question that is answered.
+        has_sessions: Whether a connection outlasts its requests, so that a client can be told something later.
     """
 
     memory: AgentMem
     caller_of: CallerOf
     count_recall: Callable[[], None] = _count_nothing
+    has_sessions: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +113,7 @@ class Tool[ArgumentsT: BaseModel, ResultT: BaseModel]:
         run: Carries out a call; returns the result for programs, and the same as a text in which what memories say is
             fenced.
         is_usable: Whether a memory, once open, can do it.
+        is_always_finished: Whether a call is carried out to its end although the client has given it up.
     """
 
     name: str
@@ -139,6 +125,7 @@ class Tool[ArgumentsT: BaseModel, ResultT: BaseModel]:
     annotations: types.ToolAnnotations
     run: Callable[[Call, ArgumentsT], Coroutine[Any, Any, tuple[ResultT, str]]]
     is_usable: Callable[[AgentMem], bool] = lambda _: True
+    is_always_finished: bool = False
 
     @cached_property
     def listed(self) -> types.Tool:
@@ -155,122 +142,3 @@ class Tool[ArgumentsT: BaseModel, ResultT: BaseModel]:
     def is_offered_to(self, caller: Caller, memory: AgentMem) -> bool:
         """Whether `tools/list` shows it."""
         return any(map(caller.may, self.scopes)) and self.is_usable(memory)
-
-
-def serve_tools(tools: Sequence[Tool[Any, Any]], backing: Backing, *, instructions: str) -> Server[Any]:
-    """An MCP server that offers tools over a memory.
-
-    Args:
-        instructions: What a client tells its model about all of them.
-    """
-    named: Mapping[str, Tool[Any, Any]] = {tool.name: tool for tool in tools}
-    memory = backing.memory
-
-    async def list_tools(context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        del params
-        caller = backing.caller_of(context)
-        return types.ListToolsResult(tools=[tool.listed for tool in tools if tool.is_offered_to(caller, memory)])
-
-    async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        tool = named.get(params.name)
-        if tool is None or not tool.is_usable(memory):
-            raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name[:_MAX_SHOWN_NAME]!r}")
-        try:
-            arguments = tool.arguments.model_validate(params.arguments or {})
-            call = Call(backing, backing.caller_of(context), context)
-            result, text = await _cancelled_once(tool.run(call, arguments))
-        except ValidationError as error:
-            return failed(_faults(error))
-        except ToolRefusedError as refused:
-            return failed(str(refused))
-        except ReminiscenceError as error:
-            return failed(worded(error))
-        except Exception as error:  # noqa: BLE001 - the SDK would log its text, which may quote a memory
-            _logger.error("the tool %s failed: %s", tool.name, type(error).__name__)
-            return failed(UNEXPECTED)
-        return types.CallToolResult(
-            content=[types.TextContent(text=text)],
-            structured_content=result.model_dump(mode="json", by_alias=True, exclude_none=True),
-        )
-
-    def input_schema(name: str) -> Mapping[str, Any] | None:
-        tool = named.get(name)
-        return None if tool is None else tool.listed.input_schema
-
-    return Server(
-        SERVER_NAME,
-        version=installed_version() or "",
-        instructions=instructions,
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
-        get_tool_input_schema=input_schema,
-    )
-
-
-def lean_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The schema of a model without what costs tokens and says nothing: titles, and that what is optional may be null.
-
-    What is null is accepted all the same.
-    """
-    return model.model_json_schema(schema_generator=_LeanSchema)
-
-
-class PlainSchema(GenerateJsonSchema):
-    """Leaves out the names and docstrings of our classes."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        """No field has one."""
-        return False
-
-    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        """The schema of a class."""
-        written = super().model_schema(schema)
-        written.pop("title", None)
-        written.pop("description", None)
-        return written
-
-
-class _LeanSchema(PlainSchema):
-    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
-        return self.generate_inner(schema["schema"])
-
-    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        written = super().default_schema(schema)
-        if written.get("default", ...) is None:
-            del written["default"]
-        return written
-
-
-async def _cancelled_once[T](work: Coroutine[Any, Any, T]) -> T:
-    """Await a call; if the client gives it up, cancel it, and wait until it has ended.
-
-    The SDK cancels as anyio does: again and again, at each `await`. That would cut short what a call does when it ends,
-    such as recording what its model has cost.
-    """
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        task.cancel()
-        with anyio.CancelScope(shield=True):
-            await asyncio.wait({task})
-        # Nobody reads its error any more.
-        if not task.cancelled():
-            task.exception()
-        raise
-
-
-def failed(text: str) -> types.CallToolResult:
-    """A refusal or a failure, of which the model reads the text."""
-    return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
-
-
-def _faults(error: ValidationError) -> str:
-    """What is wrong with arguments, without their values."""
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    faults = [
-        f"{'.'.join(map(str, one['loc']))[:_MAX_SHOWN_NAME] or 'arguments'}: {_FAULTS.get(one['type'], one['msg'])}"
-        for one in found
-    ]
-    more = len(faults) - _MAX_SHOWN_FAULTS
-    return "; ".join([*faults[:_MAX_SHOWN_FAULTS], *([f"and {more} more"] if more > 0 else [])])

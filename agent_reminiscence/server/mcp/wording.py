@@ -1,54 +1,34 @@
-"""Errors of the library as a model reads them: in terms of tools, and without any text of a memory."""
+"""What a server says when a call of a tool fails; each kind of tools has words of its own."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
-from agent_reminiscence.exceptions import (
-    AgentError,
-    CommitUnknownError,
-    ConfigurationError,
-    EmbeddingError,
-    IdempotencyConflictError,
-    InvalidInputError,
-    MemoryNotFoundError,
-    NotInitializedError,
-    QuotaExceededError,
-    RedactionError,
-    ReminiscenceError,
-    StoreError,
-    VersionConflictError,
-)
+from mcp import types
+from pydantic import ValidationError
+
+from agent_reminiscence.exceptions import ReminiscenceError
 
 UNEXPECTED: Final = "that failed for a reason that only the server's log names"
-AWAY: Final = "the memory is not available at the moment; nothing was written, so try again later"
 
 
-def worded(error: ReminiscenceError) -> str:
-    """What a model is told of an error."""
-    match error:
-        case MemoryNotFoundError(memory_id=memory_id) if memory_id is not None:
-            return f"there is no memory {str(memory_id)!r}; list_memories shows those there are"
-        case VersionConflictError():
-            return (
-                f"memory {str(error.memory_id)!r} is at version {error.version}, not {error.expected_version}: somebody"
-                " else changed it; read it with history and redo the change"
-            )
-        case IdempotencyConflictError():
-            return "this idempotency key was used for another call; a new call needs a new key"
-        case InvalidInputError() | QuotaExceededError():
-            return str(error)
-        case RedactionError():
-            return "the text could not be searched for secrets, so nothing was written"
-        case CommitUnknownError():
-            return "the connection was lost while writing; look with list_memories before you try again"
-        case StoreError() | NotInitializedError():
-            return AWAY
-        case EmbeddingError():
-            return "the texts could not be compared by meaning at the moment; try again later"
-        case AgentError():
-            return "the model gave no usable answer; recall finds the passages without it"
-        case ConfigurationError():
-            return "the server is not configured for this"
-        case _:
-            return UNEXPECTED
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wording:
+    """How one kind of tools tells of failures. None of it quotes a memory, or the value of an argument.
+
+    Attributes:
+        unknown_tool: Answers a call of a tool that is not there, given its name; or raises `MCPError`.
+        bad_arguments: What a model is told of arguments that a tool, given its name, cannot read.
+        error: What a model is told of an error of the memory.
+    """
+
+    unknown_tool: Callable[[str], types.CallToolResult]
+    bad_arguments: Callable[[str, ValidationError], str]
+    error: Callable[[ReminiscenceError], str]
+
+
+def failed(text: str) -> types.CallToolResult:
+    """A refusal or a failure, of which the model reads the text."""
+    return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)

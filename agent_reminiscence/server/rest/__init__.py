@@ -6,22 +6,18 @@ from functools import cache
 from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI
-from fastapi.exception_handlers import http_exception_handler
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match
 
-from agent_reminiscence.server.problems import as_response
 from agent_reminiscence.server.rest import conversations, erasures, events, graph, memories, recall, transfer, upkeep
 from agent_reminiscence.server.rest.document import make_document
-from agent_reminiscence.server.rest.problems import problem_of
 from agent_reminiscence.server.rest.routes import operations
 
-__all__ = ["ROUTERS", "add_rest", "openapi"]
+__all__ = ["ROUTERS", "add_rest", "methods_of", "openapi"]
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
-    memories.router,
+    *memories.ROUTERS,
     conversations.router,
     recall.router,
     graph.router,
@@ -53,23 +49,10 @@ def add_rest(app: FastAPI) -> None:
     """
     for router in (*ROUTERS, _document):
         app.include_router(router)
-    app.add_exception_handler(HTTPException, _tell)
 
 
-async def _tell(request: Request, error: Exception) -> Response:
-    """What no operation answers, because there is none."""
-    assert isinstance(error, HTTPException)
-    path = request.scope["path"].removeprefix(request.scope.get("root_path", "").rstrip("/"))
-    if not path.startswith("/v1/"):
-        return await http_exception_handler(request, error)
-    problem = problem_of(error)
-    if problem.status == 405:
-        problem.headers["Allow"] = ", ".join(_methods(request))
-    return as_response(problem)
-
-
-def _methods(request: Request) -> list[str]:
-    """The methods that a path has. A router knows only those of the first route that fits."""
+def methods_of(request: Request) -> list[str]:
+    """The methods that operations have at a path. A router knows only those of the first route that fits."""
     found: set[str] = set()
     for router in (*ROUTERS, _document):
         for route in router.routes:

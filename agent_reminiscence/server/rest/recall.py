@@ -21,7 +21,7 @@ from agent_reminiscence.exceptions import (
     RedactionError,
     RunNotFoundError,
 )
-from agent_reminiscence.server.access.grants import Scope
+from agent_reminiscence.server.access.grants import Caller, Scope
 from agent_reminiscence.server.rest.fields import (
     MAX_NOTE_CHARACTERS,
     Body,
@@ -75,7 +75,9 @@ class RecallQuestion(_Question):
 
     profile: Id | None = Field(default=None, description="Also return this standing summary.")
     run_id: Id | None = Field(
-        default=None, description="Record what was recalled in this run of yours, to report its outcome later."
+        default=None,
+        description="Record what was recalled in this run of yours, to report its outcome later; needs the scope"
+        " memory:write as well.",
     )
     synthesis: Flag = Field(default=False, description="Also have the configured model answer from the hits.")
     render: Flag = Field(default=False, description="Also return the hits as a text for a prompt.")
@@ -102,6 +104,10 @@ class Recalled(RetrievalResult):
 )
 async def recall(request: Request, memory: Memory, tenant: Tenant, body: RecallQuestion) -> Response:
     """Find passages that answer a question, best first. Calls no model unless `synthesis` is set."""
+    if body.run_id is not None:
+        # It is an event of the ledger.
+        caller: Caller = request.state.caller
+        caller.require(Scope.WRITE)
     _count(request)
     result = await memory.retrieve_memories(tenant, **body.arguments("render"))
     # Counts tokens.

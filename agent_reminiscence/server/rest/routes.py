@@ -28,6 +28,7 @@ from agent_reminiscence.exceptions import (
     StoreUnavailableError,
 )
 from agent_reminiscence.server.access.grants import Caller, Scope
+from agent_reminiscence.server.access.headers import only_one
 from agent_reminiscence.server.problems import MEDIA_TYPE, ProblemError, as_response
 from agent_reminiscence.server.rest.fields import Body
 from agent_reminiscence.server.rest.problems import problem_of, told
@@ -269,6 +270,8 @@ class _Rules:
                     f"the parameter {name} of the query is there more than once; send it once",
                     extra={"errors": [{"at": f"query.{name}", "problem": "is repeated"}]},
                 )
+        for header in self.headers:
+            only_one(request.headers, header.title())
         if request.method == "GET":
             return
         for header, (kind, detail) in _PROMISES.items():

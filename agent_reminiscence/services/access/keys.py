@@ -23,6 +23,7 @@ from agent_reminiscence.services.runtime import Runtime
 
 _SECRET_BYTES: Final = 32
 MAX_REQUESTS_PER_MINUTE: Final = 1_000_000
+MAX_REQUESTS_PER_DAY: Final = 1_000_000_000
 
 
 class AccessKeys:
@@ -38,6 +39,8 @@ class AccessKeys:
         self._scrubber = runtime.scrubber
         self._clock = runtime.clock
         self._administrators = administrators
+        self.revocations = 0
+        """How often this process has ended keys: whoever trusts an earlier check sees that it may no longer hold."""
 
     async def create(
         self,
@@ -47,6 +50,7 @@ class AccessKeys:
         label: str | None = None,
         expires_at: datetime | None = None,
         requests_per_minute: int | None = None,
+        requests_per_day: int | None = None,
         admin_dsn: str | None = None,
     ) -> CreatedKey:
         """Create a key.
@@ -59,6 +63,7 @@ class AccessKeys:
             label: What it is for; at most 256 characters. Keys are not erased, so put nothing personal here.
             expires_at: When it ends, with a time zone; None is never.
             requests_per_minute: Its own limit at the server; None is the server's default.
+            requests_per_day: Requests per day in UTC, at all servers of this database together; None is any number.
             admin_dsn: DSN of a database administrator; the embedded server needs none.
 
         Returns:
@@ -88,6 +93,7 @@ class AccessKeys:
         if end is not None and end <= self._clock():
             raise InvalidInputError(f"expires_at {end.isoformat()!r} has passed; choose a later time")
         rate = validation.optional_number("requests_per_minute", requests_per_minute, maximum=MAX_REQUESTS_PER_MINUTE)
+        daily = validation.optional_number("requests_per_day", requests_per_day, maximum=MAX_REQUESTS_PER_DAY)
         key_id = uuid7()
         secret = f"{KEY_PREFIX}{key_id.hex}_{secrets.token_hex(_SECRET_BYTES)}"
         async with self._as_owner(admin_dsn, "keys create") as db:
@@ -99,6 +105,7 @@ class AccessKeys:
                 scopes=wanted,
                 label=name,
                 requests_per_minute=rate,
+                requests_per_day=daily,
                 expires_at=end,
             )
         return CreatedKey(**key.model_dump(), secret=secret)
@@ -140,6 +147,7 @@ class AccessKeys:
         wanted = validation.key_id(key_id)
         async with self._as_owner(admin_dsn, "keys revoke") as db:
             key = await self._keys.revoke(db, wanted)
+        self.revocations += 1
         if key is None:
             raise AccessKeyNotFoundError(wanted)
         return key
@@ -163,27 +171,34 @@ class AccessKeys:
         """
         tenant = validation.external_id(external_id)
         async with self._as_owner(admin_dsn, "keys forget") as db:
-            return await self._keys.delete(db, tenant)
+            count = await self._keys.delete(db, tenant)
+        self.revocations += 1
+        return count
 
-    async def check(self, secret: str) -> KeyGrant | None:
+    async def check(self, secret: str, *, requests: int = 0) -> KeyGrant | None:
         """What a key allows; None if it is none of this database's, has expired or was revoked.
 
         It needs no administrator. Use is noted in `last_used_at` once a minute.
 
+        Args:
+            requests: How many were made with it since you checked it last; of a key with a number per day, they are
+                counted.
+
         Raises:
-            InvalidInputError: `secret` is not a text.
+            InvalidInputError: `secret` is not a text, or `requests` not a number from 0.
             StoreError: The store is unavailable.
         """
         if not isinstance(secret, str):
             raise InvalidInputError(f"secret must be a str, not {type(secret).__name__}")
         if not is_key(secret):
             return None
+        made = validation.whole_number("requests", requests, minimum=0, maximum=MAX_REQUESTS_PER_DAY)
         hashed = _hash(secret)
 
         async def check() -> KeyGrant | None:
             # Nobody waits for a disk to note when a key was used.
             async with self._store.transaction("", settings={"synchronous_commit": "off"}) as db:
-                return await self._keys.check(db, hashed)
+                return await self._keys.check(db, hashed, made)
 
         return await repeated(check, operation="check a key", external_id="", repeatable=True)
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
 from agent_reminiscence.config.constants import MAX_GRAPH_ENTITIES, MAX_GRAPH_RELATIONSHIPS, MAX_RESULTS
-from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.graph.store import GraphFilter, GraphStore
-from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.domain.graph import (
     ANY_TYPE,
     Entity,
@@ -21,45 +18,27 @@ from agent_reminiscence.domain.graph import (
     Relationship,
     Subgraph,
 )
-from agent_reminiscence.domain.payloads import EntitiesMerged, EntitiesUnmerged, RelationshipEnded
 from agent_reminiscence.domain.trust import Source
-from agent_reminiscence.exceptions import EntityNotFoundError, InvalidInputError, RelationshipNotFoundError
+from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services import validation
-from agent_reminiscence.services.graph.naming import list_ids
+from agent_reminiscence.services.graph import checks
+from agent_reminiscence.services.graph.correcting import (
+    EndRelationshipRequest,
+    GraphCorrections,
+    MergeRequest,
+    UnmergeRequest,
+)
+from agent_reminiscence.services.graph.naming import only_one
 from agent_reminiscence.services.graph.stating import GraphStatements
 from agent_reminiscence.services.ledger.projector import Projector
-from agent_reminiscence.services.ledger.requests import StateEntityRequest, StateRelationshipRequest, WriteRequest
+from agent_reminiscence.services.ledger.requests import StateEntityRequest, StateRelationshipRequest
 from agent_reminiscence.services.runtime import Runtime
-from agent_reminiscence.text.folding import name_key
 
 # How far a neighbourhood or a path may reach.
 MAX_GRAPH_HOPS: Final = 6
 
 Property = str | int | float | bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergeRequest(WriteRequest):
-    """Two entities, by ids or names, are the same."""
-
-    survivor: UUID | str
-    merged: UUID | str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnmergeRequest(WriteRequest):
-    """An entity that was merged into another one is separate after all."""
-
-    entity_id: UUID
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndRelationshipRequest(WriteRequest):
-    """A relationship is no longer true."""
-
-    relationship_id: UUID
-    end_date: datetime | None
 
 
 class MemoryGraph:
@@ -77,13 +56,12 @@ class MemoryGraph:
         graph: GraphStore,
     ) -> None:
         self._store = runtime.store
-        self._projector = projector
-        self._scrubber = runtime.scrubber
         self._memories = runtime.repositories.tables.active
         self._repository = runtime.repositories.graph
         self._graph = graph
         self._clock = runtime.clock
         self._statements = GraphStatements(runtime, projector)
+        self._corrections = GraphCorrections(runtime, projector)
 
     async def entities(
         self,
@@ -112,19 +90,19 @@ class MemoryGraph:
             StoreError: The store is unavailable.
         """
         tenant = validation.external_id(external_id)
-        wanted = validation.graph_types(types)
+        wanted = checks.graph_types(types)
         most = validation.whole_number("limit", limit, minimum=1, maximum=MAX_GRAPH_ENTITIES)
         if alike is not None:
             if name is not None:
                 raise InvalidInputError("entities() takes name or alike, not both")
-            spelling = validation.entity_name("alike", alike)
+            spelling = checks.entity_name("alike", alike)
             found = await repeated(
                 lambda: self._graph.find_alike(tenant, spelling, types=wanted, limit=most),
                 operation="find_alike",
                 external_id=tenant,
             )
             return [entity for entity, _ in found]
-        names = None if name is None else [validation.entity_name("name", name)]
+        names = None if name is None else [checks.entity_name("name", name)]
         return await repeated(
             lambda: self._graph.find_entities(tenant, names=names, types=wanted, limit=most),
             operation="find_entities",
@@ -161,7 +139,7 @@ class MemoryGraph:
             StoreError: The store is unavailable.
         """
         tenant = validation.external_id(external_id)
-        start = validation.entity("entity", entity)
+        start = checks.entity("entity", entity)
         far = validation.whole_number("hops", hops, minimum=1, maximum=MAX_GRAPH_HOPS)
         where = self._filter(types, at, min_confidence, limit)
 
@@ -197,7 +175,7 @@ class MemoryGraph:
             StoreError: The store is unavailable.
         """
         tenant = validation.external_id(external_id)
-        start, end = validation.entity("from_entity", from_entity), validation.entity("to_entity", to_entity)
+        start, end = checks.entity("from_entity", from_entity), checks.entity("to_entity", to_entity)
         far = validation.whole_number("max_hops", max_hops, minimum=1, maximum=MAX_GRAPH_HOPS)
         where = self._filter(types, at, min_confidence)
 
@@ -238,12 +216,12 @@ class MemoryGraph:
         """
         tenant = validation.external_id(external_id)
         pattern = GraphPattern(
-            from_type=validation.graph_type("from_type", from_type),
-            relationship_type=validation.graph_type("relationship_type", relationship_type),
-            to_type=validation.graph_type("to_type", to_type),
-            from_properties=validation.properties("from_properties", from_properties),
-            relationship_properties=validation.properties("relationship_properties", relationship_properties),
-            to_properties=validation.properties("to_properties", to_properties),
+            from_type=checks.graph_type("from_type", from_type),
+            relationship_type=checks.graph_type("relationship_type", relationship_type),
+            to_type=checks.graph_type("to_type", to_type),
+            from_properties=checks.properties("from_properties", from_properties),
+            relationship_properties=checks.properties("relationship_properties", relationship_properties),
+            to_properties=checks.properties("to_properties", to_properties),
         )
         where = self._filter(None, at, min_confidence)
         most = validation.whole_number("limit", limit, minimum=1, maximum=MAX_RESULTS)
@@ -330,8 +308,8 @@ class MemoryGraph:
                 external_id=validation.external_id(external_id),
                 memory_id=named_id,
                 key=named_key,
-                name=validation.new_entity_name("name", name),
-                entity_type=validation.new_graph_type("entity_type", entity_type),
+                name=checks.new_entity_name("name", name),
+                entity_type=checks.new_graph_type("entity_type", entity_type),
                 description=validation.description(description),
                 metadata=validation.metadata(metadata),
                 actor=validation.optional_identifier("actor", actor),
@@ -389,20 +367,17 @@ class MemoryGraph:
             StoreError: The store is unavailable.
         """
         named_id, named_key = validation.memory_name(memory_id, key)
-        since = validation.optional_moment("start_date", start_date)
-        until = validation.optional_moment("end_date", end_date)
-        if since is not None and until is not None and until < since:
-            raise InvalidInputError(f"end_date {until.isoformat()} is before start_date {since.isoformat()}")
+        since, until = checks.period(start_date, end_date)
         return await self._statements.state_relationship(
             StateRelationshipRequest(
                 external_id=validation.external_id(external_id),
                 memory_id=named_id,
                 key=named_key,
-                from_entity=validation.new_or_known_entity("from_entity", from_entity),
-                relationship_type=validation.new_graph_type("relationship_type", relationship_type),
-                to_entity=validation.new_or_known_entity("to_entity", to_entity),
-                from_type=validation.new_graph_type("from_type", from_type),
-                to_type=validation.new_graph_type("to_type", to_type),
+                from_entity=checks.new_or_known_entity("from_entity", from_entity),
+                relationship_type=checks.new_graph_type("relationship_type", relationship_type),
+                to_entity=checks.new_or_known_entity("to_entity", to_entity),
+                from_type=checks.new_graph_type("from_type", from_type),
+                to_type=checks.new_graph_type("to_type", to_type),
                 description=validation.description(description),
                 start_date=since,
                 end_date=until,
@@ -443,55 +418,15 @@ class MemoryGraph:
             EntityNotFoundError: `external_id` has no such entity.
             StoreError: The store is unavailable.
         """
-        asked = MergeRequest(
-            external_id=validation.external_id(external_id),
-            survivor=validation.entity("survivor", survivor),
-            merged=validation.entity("merged", merged),
-            actor=validation.optional_identifier("actor", actor),
-            source=validation.source(source),
-        )
-        if asked.survivor == asked.merged:
-            raise InvalidInputError(f"an entity cannot be merged into itself; both are {str(asked.merged)!r}")
-        request = await self._scrubber.scrub(asked)
-        # Can be retried without a key: merging twice changes nothing.
-        return await repeated(
-            lambda: self._merge(request), operation="merge", external_id=request.external_id, repeatable=True
-        )
-
-    async def _merge(self, request: MergeRequest) -> Entity:
-        async with self._store.transaction(request.external_id) as db:
-            await self._projector.begin(db, request)
-            survivor = await self._find(db, request.external_id, request.survivor)
-            merged = await self._find(db, request.external_id, request.merged)
-            if survivor.id == merged.id:
-                await self._require_two(db, request)
-                return survivor
-            payload = EntitiesMerged(survivor_id=survivor.id, merged_id=merged.id, reason="asked")
-            await self._projector.record(
-                db, request.event(EventKind.ENTITIES_MERGED, payload.model_dump(mode="json"), self._clock())
+        return await self._corrections.merge(
+            MergeRequest(
+                external_id=validation.external_id(external_id),
+                survivor=checks.entity("survivor", survivor),
+                merged=checks.entity("merged", merged),
+                actor=validation.optional_identifier("actor", actor),
+                source=validation.source(source),
             )
-            return await self._find(db, request.external_id, survivor.id)
-
-    async def _require_two(self, db: SqlExecutor, request: MergeRequest) -> None:
-        """Check that two names of one entity mean two merged entities, not the same entity from the start.
-
-        Raises:
-            InvalidInputError: They are the same.
-        """
-        first, second = [
-            await self._stated_ids(db, request.external_id, entity) for entity in (request.survivor, request.merged)
-        ]
-        if len(first | second) == 1:
-            raise InvalidInputError(
-                f"an entity cannot be merged into itself: {str(request.survivor)!r} and {str(request.merged)!r} mean"
-                " the same entity"
-            )
-
-    async def _stated_ids(self, db: SqlExecutor, external_id: str, entity: UUID | str) -> set[UUID]:
-        """The entities that an id or a name means, regardless of merges."""
-        if isinstance(entity, UUID):
-            return {entity}
-        return {known.entity_id for known in await self._repository.known_names(db, external_id, [name_key(entity)])}
+        )
 
     async def unmerge(
         self,
@@ -516,27 +451,14 @@ class MemoryGraph:
             EntityNotFoundError: `external_id` has no such entity.
             StoreError: The store is unavailable.
         """
-        asked = UnmergeRequest(
-            external_id=validation.external_id(external_id),
-            entity_id=validation.entity_id("entity_id", entity_id),
-            actor=validation.optional_identifier("actor", actor),
-            source=validation.source(source),
+        return await self._corrections.unmerge(
+            UnmergeRequest(
+                external_id=validation.external_id(external_id),
+                entity_id=checks.entity_id("entity_id", entity_id),
+                actor=validation.optional_identifier("actor", actor),
+                source=validation.source(source),
+            )
         )
-        request = await self._scrubber.scrub(asked)
-        return await repeated(
-            lambda: self._unmerge(request), operation="unmerge", external_id=request.external_id, repeatable=True
-        )
-
-    async def _unmerge(self, request: UnmergeRequest) -> Entity:
-        async with self._store.transaction(request.external_id) as db:
-            await self._projector.begin(db, request)
-            state = await self._repository.find_merge_state(db, request.external_id, request.entity_id)
-            if state is not None and state.is_merged:
-                payload = EntitiesUnmerged(entity_id=request.entity_id)
-                await self._projector.record(
-                    db, request.event(EventKind.ENTITIES_UNMERGED, payload.model_dump(mode="json"), self._clock())
-                )
-            return await self._find(db, request.external_id, request.entity_id)
 
     async def end_relationship(
         self,
@@ -564,65 +486,21 @@ class MemoryGraph:
             RelationshipNotFoundError: `external_id` has no such relationship.
             StoreError: The store is unavailable.
         """
-        asked = EndRelationshipRequest(
-            external_id=validation.external_id(external_id),
-            relationship_id=validation.relationship_id(relationship_id),
-            end_date=validation.optional_moment("end_date", end_date),
-            actor=validation.optional_identifier("actor", actor),
-            source=validation.source(source),
-        )
-        request = await self._scrubber.scrub(asked)
-        return await repeated(
-            lambda: self._end_relationship(request),
-            operation="end_relationship",
-            external_id=request.external_id,
-            repeatable=True,
-        )
-
-    async def _end_relationship(self, request: EndRelationshipRequest) -> Relationship:
-        async with self._store.transaction(request.external_id) as db:
-            await self._projector.begin(db, request)
-            relationship = await self._find_relationship(db, request.external_id, request.relationship_id)
-            end_date = self._end_date(relationship, request.end_date)
-            if end_date == relationship.end_date:
-                return relationship
-            payload = RelationshipEnded(relationship_id=relationship.id, end_date=end_date)
-            await self._projector.record(
-                db, request.event(EventKind.RELATIONSHIP_ENDED, payload.model_dump(mode="json"), end_date)
+        return await self._corrections.end_relationship(
+            EndRelationshipRequest(
+                external_id=validation.external_id(external_id),
+                relationship_id=checks.relationship_id(relationship_id),
+                end_date=validation.optional_moment("end_date", end_date),
+                actor=validation.optional_identifier("actor", actor),
+                source=validation.source(source),
             )
-            return await self._find_relationship(db, request.external_id, relationship.id)
-
-    def _end_date(self, relationship: Relationship, asked: datetime | None) -> datetime:
-        if asked is None:
-            # One that starts in the future ends when it starts.
-            now = max(self._clock(), relationship.start_date)
-            return now if relationship.end_date is None else min(now, relationship.end_date)
-        if asked < relationship.start_date:
-            raise InvalidInputError(
-                f"end_date {asked.isoformat()} is before the relationship began, at"
-                f" {relationship.start_date.isoformat()}"
-            )
-        return asked
-
-    async def _find_relationship(self, db: SqlExecutor, external_id: str, relationship_id: UUID) -> Relationship:
-        found = await self._repository.find_relationships(db, external_id, ids=[relationship_id])
-        if not found:
-            raise RelationshipNotFoundError(external_id, relationship_id)
-        return found[0]
-
-    async def _find(self, db: SqlExecutor, external_id: str, entity: UUID | str) -> Entity:
-        """The entity with an id or name, from PostgreSQL, which is never behind."""
-        if isinstance(entity, UUID):
-            found = await self._repository.find_entities(db, external_id, ids=[entity])
-        else:
-            found = await self._repository.find_entities(db, external_id, names=[entity])
-        return _only(found, external_id, entity)
+        )
 
     def _filter(
         self, types: Iterable[str] | None, at: datetime | None, min_confidence: float, limit: int = MAX_GRAPH_ENTITIES
     ) -> GraphFilter:
         return GraphFilter(
-            relationship_types=validation.graph_types(types),
+            relationship_types=checks.graph_types(types),
             at=validation.optional_moment("at", at),
             min_confidence=validation.share("min_confidence", min_confidence),
             max_entities=validation.whole_number("limit", limit, minimum=1, maximum=MAX_GRAPH_ENTITIES),
@@ -635,13 +513,4 @@ class MemoryGraph:
             found = await self._graph.find_entities(external_id, ids=[entity])
         else:
             found = await self._graph.find_entities(external_id, names=[entity])
-        return _only(found, external_id, entity)
-
-
-def _only(found: list[Entity], external_id: str, entity: UUID | str) -> Entity:
-    if not found:
-        raise EntityNotFoundError(external_id, entity)
-    if len(found) > 1:
-        listed = list_ids({one.id: one.type for one in found})
-        raise InvalidInputError(f"{entity!r} is the name of {len(found)} entities; choose one by its id: {listed}")
-    return found[0]
+        return only_one(found, external_id, entity)

@@ -1,4 +1,4 @@
-"""Which known entity a name means."""
+"""Which entity a name means."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Final
 from uuid import UUID
 
 from agent_reminiscence.database.repositories.graph.tables import KnownEntityName
-from agent_reminiscence.domain.graph import ANY_TYPE
+from agent_reminiscence.domain.graph import ANY_TYPE, Entity
+from agent_reminiscence.exceptions import EntityNotFoundError, InvalidInputError
 
 # How many entities with one name a message lists.
 _LISTED: Final = 5
@@ -26,3 +27,18 @@ def list_ids(types: Mapping[UUID, str]) -> str:
     """Some entities, for a message: their ids, each with its type."""
     listed = ", ".join(f"{entity_id} ({type_})" for entity_id, type_ in islice(types.items(), _LISTED))
     return f"{listed} and {len(types) - _LISTED} more" if len(types) > _LISTED else listed
+
+
+def only_one(found: Sequence[Entity], external_id: str, entity: UUID | str) -> Entity:
+    """The entity that an id or a name means.
+
+    Raises:
+        EntityNotFoundError: There is none.
+        InvalidInputError: Several share the name.
+    """
+    if not found:
+        raise EntityNotFoundError(external_id, entity)
+    if len(found) > 1:
+        listed = list_ids({one.id: one.type for one in found})
+        raise InvalidInputError(f"{entity!r} is the name of {len(found)} entities; choose one by its id: {listed}")
+    return found[0]

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from agent_reminiscence.config.constants import TIERS
 from agent_reminiscence.database.connection import SqlExecutor
-from agent_reminiscence.database.repositories.filters import FilterRepository, PassingChunks
+from agent_reminiscence.database.repositories.filters import NONE_PASSES, FilterRepository, PassingChunks
 from agent_reminiscence.database.repositories.search import PastChunk
-from agent_reminiscence.domain.attributes import admits
+from agent_reminiscence.domain.attributes import Condition, admits
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.search import SearchRequest
 
@@ -55,32 +55,25 @@ class _Turns:
 class Admission:
     """A filter in one transaction."""
 
-    def __init__(
-        self,
-        filters: FilterRepository,
-        request: SearchRequest,
-        memories: NDArray[np.bytes_] | None,
-        turns: _Turns | None,
-    ) -> None:
+    def __init__(self, filters: FilterRepository, request: SearchRequest, turns: _Turns | None) -> None:
         self._filters = filters
         self._request = request
-        self._memories = memories
         self._turns = turns
+        # What the filter admits by its conditions on memories; read when it is needed, and once.
+        self._memories: NDArray[np.bytes_] | None = None
+        # Chunks that were held against the filter, and those of them that pass.
+        self._checked = np.zeros(0, np.int64)
+        self._passed = NONE_PASSES
 
     @classmethod
     async def open(cls, db: SqlExecutor, filters: FilterRepository, request: SearchRequest) -> Self | None:
-        """Read which memories and turns the request's filter admits; None if it has no filter."""
+        """Read which turns the request's filter admits; None if it has no filter."""
         where = request.where
         if where is None:
             return None
         if request.is_past:
-            return cls(filters, request, None, None)
-        return cls(
-            filters,
-            request,
-            await _find_memories(db, filters, request.external_id, where),
-            await _find_turns(db, filters, request.external_id, where),
-        )
+            return cls(filters, request, None)
+        return cls(filters, request, await _find_turns(db, filters, request.external_id, where))
 
     async def all(self, db: SqlExecutor, *, most: int | None = None) -> Admitted | None:
         """All admitted chunks of the present.
@@ -89,8 +82,13 @@ class Admission:
             most: Not more than this many; None is any number.
 
         Returns:
-            None if there are more.
+            None if there are more, or if a condition on memories holds for more memories.
         """
+        condition = self._looked_up
+        if most is not None and condition is not None:
+            tenant = self._request.external_id
+            if await self._filters.holds_for_more(db, tenant, condition, most=most):
+                return None
         passing = await self._passing(db, most=most)
         if most is not None and len(passing.numbers) > most:
             return None
@@ -98,7 +96,7 @@ class Admission:
 
     async def _passing(self, db: SqlExecutor, *, most: int | None = None) -> PassingChunks:
         """All chunks that pass; if there are more than `most`, any number of them above that."""
-        memories, turns = self._memories, self._turns
+        memories, turns = await self._read_memories(db), self._turns
         if turns is not None and not turns.are_excluded:
             return self._of_memories(await self._filters.find_passing_among(db, self._request, turns.numbers))
         # What is left out afterwards must not use the room of what is not.
@@ -135,8 +133,9 @@ class Admission:
         """The memories of the present with an admitted chunk, 16 bytes each."""
         where = self._request.where
         assert where is not None
-        if not where.is_of_passages and self._memories is not None:
-            return self._memories
+        memories = await self._read_memories(db)
+        if not where.is_of_passages and memories is not None:
+            return memories
         # Whether a chunk repeats another makes no difference to what its memory says.
         return np.unique((await self._passing(db)).memory_ids)
 
@@ -170,8 +169,36 @@ class Admission:
         ]
 
     async def _passing_among(self, db: SqlExecutor, numbers: NDArray[np.int64]) -> PassingChunks:
-        found = await self._filters.find_passing_among(db, self._request, numbers)
+        # What is ranked was a candidate before, most of it.
+        if len(unchecked := np.setdiff1d(numbers, self._checked)):
+            self._passed = self._passed.with_more(await self._check(db, unchecked))
+            self._checked = np.concatenate((self._checked, unchecked))
+        return self._passed.only(np.isin(self._passed.numbers, numbers))
+
+    async def _check(self, db: SqlExecutor, numbers: NDArray[np.int64]) -> PassingChunks:
+        """Which of some chunks pass, asked of the store."""
+        condition = self._looked_up if self._memories is None else None
+        if condition is None:
+            await self._read_memories(db)
+        found = await self._filters.find_passing_among(db, self._request, numbers, condition=condition)
         return self._of_turns(self._of_memories(found))
+
+    @property
+    def _looked_up(self) -> Condition | None:
+        """The one condition on memories, if there is no other and it need not be known of all of them."""
+        where = self._request.where
+        assert where is not None
+        if where.memory_ids is not None or len(conditions := where.memory_conditions) != 1:
+            return None
+        return None if conditions[0].is_negated else conditions[0]
+
+    async def _read_memories(self, db: SqlExecutor) -> NDArray[np.bytes_] | None:
+        """The memories that the conditions on memories admit; None if there are no such conditions."""
+        where = self._request.where
+        assert where is not None
+        if self._memories is None and where.is_of_memories:
+            self._memories = await _find_memories(db, self._filters, self._request.external_id, where)
+        return self._memories
 
     def _of_memories(self, passing: PassingChunks) -> PassingChunks:
         if self._memories is None:
@@ -211,10 +238,8 @@ async def list_memories(
 
 async def _find_memories(
     db: SqlExecutor, filters: FilterRepository, external_id: str, where: Filter
-) -> NDArray[np.bytes_] | None:
-    """The memories that a filter's conditions on memories admit; None if it has none of these."""
-    if not where.is_of_memories:
-        return None
+) -> NDArray[np.bytes_]:
+    """The memories that a filter's conditions on memories admit."""
     ids = None if where.memory_ids is None else [UUID(str(memory_id)) for memory_id in where.memory_ids]
     if ids is not None and not where.memory_conditions:
         return np.frombuffer(b"".join(memory_id.bytes for memory_id in ids), "S16")

@@ -868,11 +868,13 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
     },
     "filters": {
         "find_memories": lambda w: _stream(w) | _asked("draft", "b1") | {"memory_ids": [], "of_all": False},
+        "has_more_holding": lambda w: _stream(w) | _asked("draft", "b1") | {"most": 1},
         "find_turns": lambda w: _stream(w) | _asked("\\turn.mood", "smerry"),
         "find_passing": lambda w: _passing(w) | {"most": 100},
         "find_passing_said": lambda w: _passing(w) | {"speakers": ["robin"], "most": 100},
         "find_passing_of_memories": lambda w: _passing(w) | {"memory_ids": [w.victim.memory_id], "most": None},
         "find_passing_among": lambda w: _passing(w) | {"numbers": list(w.numbers)},
+        "find_passing_among_holding": lambda w: _passing(w) | _asked("draft", "b1") | {"numbers": list(w.numbers)},
         "find_numbers": lambda w: _stream(w) | {"chunk_ids": list(w.chunk_ids)},
         "find_past_chunks": lambda w: _passing(w) | {"chunk_ids": list(w.chunk_ids)},
         "read_past_attributes": lambda w: _once_visible(w) | {"memory_ids": [str(w.victim.memory_id)]},

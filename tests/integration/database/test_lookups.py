@@ -500,6 +500,8 @@ _A_FILTER = {
     "find_passing_said": ("memory_chunk", r"speaker_key = .* AND .*start_date >= .* AND .*start_date < "),
     "find_passing_of_memories": ("memory_chunk", r"memory_id = "),
     "find_passing_among": ("memory_chunk", r"number = "),
+    "has_more_holding": ("memory_attribute", r"path = .* AND .*value >= .* AND .*value < "),
+    "find_passing_among_holding": ("memory_attribute", r"item_id = "),
 }
 
 

@@ -467,11 +467,11 @@ async def test_switching_row_security_off_gives_an_error_instead_of_rows(store: 
         (ERASER_ROLE, "DELETE FROM memory_stream"),
         (ERASER_ROLE, "UPDATE memory_event_p0 SET payload = '{}'"),
         (ERASER_ROLE, "DELETE FROM access_key WHERE external_id = 'agent-1'"),
-        (ERASER_ROLE, "SELECT * FROM check_access_key(sha256('mine'))"),
+        (ERASER_ROLE, "SELECT * FROM check_access_key(sha256('mine'), 0)"),
         (SCHEDULER_ROLE, "SELECT external_id FROM access_key"),
-        (SCHEDULER_ROLE, "SELECT * FROM check_access_key(sha256('mine'))"),
+        (SCHEDULER_ROLE, "SELECT * FROM check_access_key(sha256('mine'), 0)"),
         (WORKER_ROLE, "SELECT * FROM reminiscence.access_key"),
-        (WORKER_ROLE, "SELECT * FROM reminiscence.check_access_key(sha256('mine'))"),
+        (WORKER_ROLE, "SELECT * FROM reminiscence.check_access_key(sha256('mine'), 0)"),
     ],
 )
 async def test_the_other_roles_are_refused(store: PostgresManager, role: str, statement: str) -> None:

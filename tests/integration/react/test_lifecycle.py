@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -116,6 +117,31 @@ async def test_a_conversation_that_nobody_continues_ends_by_itself(config: MakeC
 
     assert [end.conversation_id for end in report.ended] == ["old"]
     assert again.ended == ()
+
+
+async def test_the_periodic_job_goes_on_after_a_fault_until_it_is_cancelled(config: MakeConfig) -> None:
+    """While the memory is closed it says so and tries again; then it ends what nobody continues."""
+    clock = _Clock()
+    brain = Brain(lambda _: "noted", close=lambda _: {"theme": "tea"})
+    memory = AgentMem(config(), clock=clock)
+    async with memory, ReactMemService(brain.model, memory, clock=clock) as agent:
+        await agent.answer(_request(conversation_id="old"))
+    clock.later(minutes=40)
+
+    job = asyncio.create_task(agent.lifecycle.run(interval_seconds=0.01))
+    await asyncio.sleep(0.05)
+    assert not job.done()
+    async with memory, asyncio.timeout(120):
+        tenant = default_scope("ana", "default")
+        while "react.conversation.closed" not in await _kinds(memory, tenant):  # noqa: ASYNC110 - the job tells nobody
+            await asyncio.sleep(0.02)
+        job.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await job
+
+
+async def _kinds(memory: AgentMem, external_id: str) -> set[str]:
+    return {event.kind for event in await memory.ledger.read(external_id)}
 
 
 async def test_a_conversation_whose_end_failed_ends_at_the_next_maintenance(config: MakeConfig) -> None:
@@ -373,6 +399,58 @@ async def test_a_conversation_is_read_listed_and_deleted_through_its_service(mem
     assert [one.conversation_id for one in listed.conversations] == ["c-2"]
     await conversations.delete_conversation(DeleteConversationRequest(user="ana", conversation_id="c-1", purge=True))
     assert "c-1 question" not in await _everything(memory, _SCOPE)
+
+
+async def test_what_a_service_purges_has_receipts_and_what_it_does_not_know_is_gone_already(memory: AgentMem) -> None:
+    """They are checked like those of a whole collection."""
+    facts, episodes, conversations = MemoryFacts(memory), MemoryEpisodes(memory), MemoryConversations(memory)
+    unknown = [
+        await facts.delete_fact(DeleteFactRequest(user="ana", fact_id="f", purge=True)),
+        await episodes.delete_episode(DeleteEpisodeRequest(user="ana", episode_id="e", purge=True)),
+        await conversations.delete_conversation(
+            DeleteConversationRequest(user="ana", conversation_id="c-1", purge=True)
+        ),
+    ]
+    await facts.store_fact(StoreFactRequest(user="ana", content="Ana saw a giraffe.", id="f"))
+    await episodes.store_episode(StoreEpisodeRequest(user="ana", goal="Find the giraffe.", id="e"))
+    said = InvocationSummary(query="Which giraffe?", summary="", result="", timestamp=datetime(2026, 3, 1, tzinfo=UTC))
+    await conversations.update_conversation(
+        UpdateConversationMemoryRequest(user="ana", conversation_id="c-1", invocation_summary=said)
+    )
+    archived = await facts.delete_fact(DeleteFactRequest(user="ana", fact_id="f"))
+    purged = [
+        await facts.delete_fact(DeleteFactRequest(user="ana", fact_id="f", purge=True)),
+        await episodes.delete_episode(DeleteEpisodeRequest(user="ana", episode_id="e", purge=True)),
+        await conversations.delete_conversation(
+            DeleteConversationRequest(user="ana", conversation_id="c-1", purge=True)
+        ),
+    ]
+
+    assert [(one.success, one.error, one.receipts) for one in (*unknown, archived)] == [(True, None, ())] * 4
+    for done in purged:
+        assert done.success
+        assert done.receipts
+        for receipt in done.receipts:
+            assert (await memory.admin.verify_erased(receipt)).findings == ()
+    assert "giraffe" not in await _everything(memory, _SCOPE)
+
+
+async def test_a_conversation_keeps_what_is_said_about_it(memory: AgentMem) -> None:
+    """What was said last counts."""
+    conversations = MemoryConversations(memory)
+    for number, metadata in enumerate(({"title": "Boats", "language": "en"}, {}, {"title": "Boats and tides"})):
+        said = InvocationSummary(
+            query="q", summary="", result="", timestamp=datetime(2026, 3, 1, tzinfo=UTC), invocation_id=f"i-{number}"
+        )
+        await conversations.update_conversation(
+            UpdateConversationMemoryRequest(
+                user="ana", conversation_id="c-1", invocation_summary=said, metadata=metadata
+            )
+        )
+    found = await conversations.get_conversation(GetConversationMemoryRequest(user="ana", conversation_id="c-1"))
+
+    assert found.conversation is not None
+    assert found.conversation.metadata == {"title": "Boats and tides", "language": "en"}
 
 
 def _tools() -> FunctionToolset[Any]:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.toolsets import FunctionToolset
 
@@ -21,6 +22,7 @@ from agent_reminiscence.react import (
     ReactMemConfig,
     ReactMemService,
     ReactService,
+    create_agent_service,
     default_scope,
 )
 from agent_reminiscence.react.config import MemoryMode
@@ -71,14 +73,13 @@ async def test_with_memory_off_it_is_the_stateless_agent(memory: AgentMem, off: 
     """The same answers, the same requests to the model, and not one event."""
     mode: MemoryMode = "off" if off == "mode" else "write"
     plain, remembering = Brain(_adds), Brain(_adds)
-    config = AgentConfig(max_iterations=5, additional_context="Be brief.")
-    stateless = ReactService(plain.model, toolsets=[_tools()], config=config)
-    async with ReactMemService(
-        remembering.model,
-        memory,
-        toolsets=[_tools()],
-        config=ReactMemConfig(max_iterations=5, additional_context="Be brief.", memory_mode=mode),
-    ) as with_memory:
+    said = {"max-iterations": 5, "additional-context": "Be brief.", "prompts": {"state": "Zustand", "task": "Frage"}}
+    stateless = create_agent_service({"agent": said}, plain.model, toolsets=[_tools()])
+    with_memory = create_agent_service(
+        {"agent": said, "agent-mem": {"memory-mode": mode}}, remembering.model, memory, toolsets=[_tools()]
+    )
+    assert isinstance(with_memory, ReactMemService)
+    async with with_memory:
         if off == "user":
             await with_memory.lifecycle.set_memory("ana", enabled=False)
         for given in (
@@ -95,6 +96,57 @@ async def test_with_memory_off_it_is_the_stateless_agent(memory: AgentMem, off: 
 
     assert [_as_sent(asked) for asked in remembering.asked] == [_as_sent(asked) for asked in plain.asked]
     assert await _kinds(memory) == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "trouble"),
+    [
+        *(
+            (mode, trouble)
+            for mode in ("off", "write")
+            for trouble in ("a tool fails", "it repeats itself", "no model")
+        ),
+        # With memory, it is told of more tools.
+        ("off", "no tool of that name"),
+    ],
+)
+async def test_whatever_goes_wrong_looks_the_same_with_memory_and_without(
+    memory: AgentMem, mode: MemoryMode, trouble: str
+) -> None:
+    """The same answer or error, steps and parts of a stream; with memory off, also the same requests to the model."""
+    tools = _tools()
+
+    @tools.tool_plain
+    def fail() -> str:
+        """Fail."""
+        raise LookupError("there is no such row")
+
+    def reason(asked: Asked) -> ModelResponse | str:
+        if trouble == "it repeats itself":
+            return act("add", "again", a=1, b=1)
+        if trouble == "no model" and asked.turn == 1:
+            raise ModelHTTPError(500, "brain")
+        name = "nothing" if trouble == "no tool of that name" else "fail"
+        return act(name, "let me try") if asked.turn < 2 else "done"
+
+    plain, remembering = Brain(reason), Brain(reason)
+    stateless = ReactService(plain.model, toolsets=[tools], config=AgentConfig(max_iterations=6, max_repeats=2))
+    config = ReactMemConfig(max_iterations=6, max_repeats=2, memory_mode=mode, learn_with="rules")
+    async with ReactMemService(remembering.model, memory, toolsets=[tools], config=config) as with_memory:
+        for number, streaming in enumerate((False, True)):
+            request = _request(streaming=streaming, conversation_id=f"c-{number}")
+            expected = [_without_cost(message) async for message in stateless.run(request)]
+            got = [_without_cost(message) async for message in with_memory.run(request)]
+            assert got == expected
+
+    if mode == "off":
+        assert [_as_sent(asked) for asked in remembering.asked] == [_as_sent(asked) for asked in plain.asked]
+        assert await _kinds(memory) == []
+
+
+def _without_cost(response: AgentResponse) -> AgentResponse:
+    """What a memory shows costs tokens."""
+    return response.model_copy(update={"invocation_id": "", "usage": None})
 
 
 def _as_sent(asked: Asked) -> tuple[list[list[str]], list[str], str]:
@@ -257,6 +309,23 @@ async def test_the_tools_read_and_store_what_belongs_to_the_run(memory: AgentMem
     assert episodes == "No episodes were found."
     [fact] = await memory.get_active_memories(_SCOPE, key_prefix="fact/")
     assert (fact.content, fact.conversation_id, fact.source) == ("The key is under the blue pot.", "c-1", "agent")
+
+
+async def test_facts_of_a_run_without_a_conversation_are_consolidated_at_once(memory: AgentMem) -> None:
+    """No end of a conversation will do it; whether a model learned them or a tool stored them."""
+    brain = Brain(
+        lambda asked: "noted" if asked.turn else act("store_fact", fact_content="Ana's boat is called Mora."),
+        learn=lambda _: {"facts": ["Ben's dog is called Rex."]},
+    )
+    async with ReactMemService(brain.model, memory) as agent:
+        await agent.answer(_request(conversation_id=None))
+    hits = (await memory.retrieve_memories(_SCOPE, "Mora Rex boat dog")).hits
+
+    assert {hit.content: hit.tier for hit in hits} == {
+        "Ana's boat is called Mora.": "longterm",
+        "Ben's dog is called Rex.": "longterm",
+    }
+    assert {"Mora", "Rex"} <= {entity.name for entity in await memory.admin.graph.entities(_SCOPE)}
 
 
 async def test_each_tool_can_be_switched_off(memory: AgentMem) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,11 +13,14 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.toolsets import FunctionToolset
 
-from agent_reminiscence import AgentMem
+from agent_reminiscence import AgentMem, Config
+from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.react import (
     AgentFailure,
     AgentRequest,
     DeleteFactRequest,
+    GetConversationMemoryRequest,
+    GetConversationMemoryResponse,
     MemoryConversations,
     MemoryEpisodes,
     MemoryFacts,
@@ -24,6 +28,8 @@ from agent_reminiscence.react import (
     ReactMemConfig,
     ReactMemService,
     ReactService,
+    RetrieveEpisodesRequest,
+    RetrieveEpisodesResponse,
     RetrieveFactsRequest,
     RetrieveFactsResponse,
     StoreEpisodeRequest,
@@ -86,6 +92,62 @@ async def test_nothing_is_written_of_a_user_whose_memory_is_off(memory: AgentMem
 
     assert await _kinds(memory) == before
     assert "memory.recalled" in before
+
+
+async def test_a_memory_that_is_switched_off_during_a_run_is_written_nothing_of_it(memory: AgentMem) -> None:
+    """Neither by the run's tool nor when it is answered; the client gets the answer, and is told."""
+    brain = Brain(
+        lambda asked: (
+            (act("switch"), act("store_fact", fact_content="A giraffe."))[asked.turn] if asked.turn < 2 else "noted"
+        )
+    )
+    tools: FunctionToolset[Any] = FunctionToolset()
+    agent = ReactMemService(brain.model, memory, toolsets=[tools])
+
+    @tools.tool_plain
+    async def switch() -> str:
+        """Switch it off."""
+        await agent.lifecycle.set_memory("ana", enabled=False)
+        return "off"
+
+    async with agent:
+        response = await agent.answer(_request("What is a giraffe?"))
+
+    assert (response.answer, response.error) == ("noted", None)
+    assert response.steps[1].observation.startswith("Not stored: the memory was switched off")
+    assert response.warnings == ("not recorded: the memory was switched off meanwhile, or something in it erased",)
+    assert await _kinds(memory) == []
+
+
+async def test_what_is_being_answered_during_a_purge_does_not_bring_back_what_it_was_shown(memory: AgentMem) -> None:
+    """The answer may quote it, and a tool may store it; the next question is recorded again."""
+    await MemoryFacts(memory).store_fact(StoreFactRequest(user="ana", content="Ana saw a giraffe."))
+    tools: FunctionToolset[Any] = FunctionToolset()
+    brain = Brain(
+        lambda asked: (
+            (act("purge"), act("store_fact", fact_content="Ana saw a giraffe."))[asked.turn]
+            if asked.turn < 2
+            else "A giraffe."
+        )
+    )
+    agent = ReactMemService(brain.model, memory, toolsets=[tools], config=ReactMemConfig(learn_with="rules"))
+
+    @tools.tool_plain
+    async def purge() -> str:
+        """Erase everything."""
+        await agent.lifecycle.purge_user("ana")
+        return "erased"
+
+    async with agent:
+        response = await agent.answer(_request("What was it that Ana saw?"))
+        brain.reason = lambda _: "noted"
+        await agent.answer(_request("And now?"))
+
+    assert "Ana saw a giraffe." in brain.asked[0].prompt
+    assert (response.answer, response.error) == ("A giraffe.", None)
+    assert response.warnings
+    assert "giraffe" not in await _everything(memory)
+    assert (await _kinds(memory)).count("react.invocation") == 1
 
 
 async def test_a_deployment_that_only_reads_maintains_nothing(memory: AgentMem) -> None:
@@ -323,6 +385,62 @@ async def test_how_much_a_collection_holds_is_counted(memory: AgentMem) -> None:
 
     assert (usage.facts, usage.episodes, usage.conversations) == (1, 0, 1)
     assert usage.memory.active_memories == 1
+
+
+async def test_facts_episodes_and_the_conversation_are_read_at_the_same_time(memory: AgentMem) -> None:
+    """None of them is begun only when another has been read."""
+    all_begun = asyncio.Barrier(3)
+
+    class Facts(MemoryFacts):
+        async def retrieve_facts(self, request: RetrieveFactsRequest) -> RetrieveFactsResponse:
+            await all_begun.wait()
+            return await super().retrieve_facts(request)
+
+    class Episodes(MemoryEpisodes):
+        async def retrieve_episodes(self, request: RetrieveEpisodesRequest) -> RetrieveEpisodesResponse:
+            await all_begun.wait()
+            return await super().retrieve_episodes(request)
+
+    class Conversations(MemoryConversations):
+        async def get_conversation(self, request: GetConversationMemoryRequest) -> GetConversationMemoryResponse:
+            await all_begun.wait()
+            return await super().get_conversation(request)
+
+    services = replace(
+        MemoryServices.of(memory),
+        fact_retrieval=Facts(memory),
+        episode_retrieval=Episodes(memory),
+        conversations=Conversations(memory),
+    )
+    async with ReactMemService(
+        Brain(lambda _: "noted").model, memory, services=services, config=ReactMemConfig(memory_mode="read")
+    ) as agent:
+        response = await agent.answer(_request())
+
+    assert (response.answer, response.warnings) == ("noted", ())
+
+
+async def test_a_question_and_its_state_are_embedded_in_one_request(config: Callable[..., Config]) -> None:
+    """The question for facts, and the question with the state for episodes."""
+
+    class Counting(HashEmbedder):
+        def __init__(self) -> None:
+            super().__init__(64)
+            self.requests: list[list[str]] = []
+
+        async def embed_queries(self, texts: Sequence[str]) -> list[list[float]]:
+            self.requests.append(list(texts))
+            return await super().embed_queries(texts)
+
+    embedder = Counting()
+    async with AgentMem(config(), embedder=embedder) as memory:
+        await MemoryFacts(memory).store_fact(StoreFactRequest(user="ana", content="Ana has a boat."))
+        async with ReactMemService(
+            Brain(lambda _: "noted").model, memory, config=ReactMemConfig(memory_mode="read")
+        ) as agent:
+            await agent.answer(_request("Where is the boat?", state="at sea"))
+
+    assert embedder.requests == [["Where is the boat?", "Where is the boat?\nat sea"]]
 
 
 @pytest.mark.parametrize("phase", ["recall", "model"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +11,10 @@ from pydantic import ValidationError
 from pydantic_ai import RunContext
 from pydantic_ai.exceptions import ModelHTTPError, ModelRetry
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models import Model
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.toolsets import FunctionToolset
 
 from agent_reminiscence.react import AgentConfig, AgentRequest, AgentService, ReactService, RunDeps
@@ -82,6 +87,19 @@ async def test_without_streaming_there_is_one_message_and_with_it_parts_come_fir
     steps = [message for message in parts[:-1] if not message.is_partial]
     assert [(step.thought, step.observation) for step in steps] == [("thought 0", "1"), ("thought 1", "2")]
     assert len({message.invocation_id for message in parts}) == 1
+
+
+@pytest.mark.parametrize("wrapped", [lambda model: model, WrapperModel, lambda model: FallbackModel(model, model)])
+async def test_a_model_that_cannot_stream_sends_each_thought_as_one_piece(
+    wrapped: Callable[[FunctionModel], Model],
+) -> None:
+    """Any model can serve any request."""
+    model = wrapped(FunctionModel(Brain(_adds)._answer))
+    parts = [part async for part in ReactService(model, toolsets=[_tools()]).run(_request(streaming=True))]
+
+    assert parts[-1].answer == "three"
+    assert [part.thought for part in parts if part.is_partial] == ["thought 0", "thought 1", "three"]
+    assert [part.observation for part in parts[:-1] if not part.is_partial] == ["1", "2"]
 
 
 async def test_several_calls_of_one_response_are_steps_of_one_thought() -> None:

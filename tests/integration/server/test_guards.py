@@ -212,6 +212,10 @@ async def test_a_server_answers_to_its_own_names_only(unopened: AgentMem, host: 
         ({"Origin": "http://evil.example"}, False),
         ({"Origin": "null"}, False),
         ({"Origin": "http://[evil"}, False),
+        # A proxy's password, which a browser adds by itself, is no key: the cookie would decide.
+        ({"Sec-Fetch-Site": "cross-site", "Authorization": "Basic eDp5"}, False),
+        ({"Sec-Fetch-Site": "cross-site", "Authorization": "Bearer"}, False),
+        ({"Sec-Fetch-Site": "same-origin", "Authorization": "Basic eDp5"}, True),
         ({}, False),
     ],
 )
@@ -283,6 +287,84 @@ async def test_a_client_that_sends_nothing_more_is_not_waited_for(unopened: Agen
         writer.close()
         assert head.startswith(b"HTTP/1.1 408 ")
         assert await stage.figure("reminiscence_http_calls_running") == 0
+
+
+async def test_whoever_has_no_key_takes_no_place_by_a_slow_form(unopened: AgentMem) -> None:
+    """As many as like may begin to sign in; the calls of others are answered meanwhile."""
+    async with _on_stage(unopened, max_calls=1, max_waiting_calls=0, body_pause_seconds=60) as stage:
+        host, port = stage.served.url.removeprefix("http://").split(":")
+        slow = [await asyncio.open_connection(host, int(port)) for _ in range(3)]
+        for reader, writer in slow:
+            writer.write(
+                b"POST /sign-in HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nExpect: 100-continue\r\n"
+                b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\n"
+            )
+            # Its body is waited for now.
+            async with asyncio.timeout(60):
+                assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
+            writer.write(b"token=")
+        assert (await stage.client.get("/v1/openapi.json")).status_code == 200
+        for _, writer in slow:
+            writer.close()
+
+
+async def test_a_slow_sender_keeps_no_call_waiting(unopened: AgentMem) -> None:
+    """The place is somebody else's until more of the body comes; if there is none then, the call can be repeated."""
+    async with _on_stage(unopened, max_calls=1, max_waiting_calls=0, body_pause_seconds=60) as stage:
+
+        async def send_slowly() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            host, port = stage.served.url.removeprefix("http://").split(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(
+                f"POST /v1/count HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {_TOKEN}\r\n"
+                "Expect: 100-continue\r\nContent-Length: 6\r\n\r\n".encode()
+            )
+            async with asyncio.timeout(60):
+                assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
+                writer.write(b"abc")
+                # It waits aside.
+                while await stage.figure("reminiscence_http_calls_running"):  # noqa: ASYNC110 - no event
+                    await asyncio.sleep(0.02)
+            return reader, writer
+
+        async def status_of(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
+            writer.write(b"def")
+            async with asyncio.timeout(60):
+                head = await reader.readuntil(b"\r\n\r\n")
+            writer.close()
+            return int(head.split()[1])
+
+        slow = await send_slowly()
+        assert (await stage.client.get("/v1/openapi.json")).status_code == 200
+        assert await status_of(*slow) == 200
+
+        slow = await send_slowly()
+        call = asyncio.create_task(stage.client.get("/v1/slow"))
+        await stage.until_reached(1)
+        assert await status_of(*slow) == 503
+        stage.may_answer.set()
+        assert (await call).status_code == 200
+        assert await stage.figure("reminiscence_http_calls_running") == 0
+
+
+async def test_a_form_of_a_stranger_is_short_and_soon_there(unopened: AgentMem) -> None:
+    """However long a body may be otherwise."""
+    form = {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"}
+    async with _on_stage(unopened) as stage, stage.served.with_token(None, form) as nobody:
+        for body in (b"token=" + b"x" * 20_000, _in_parts(20_001)):
+            assert (await nobody.post("/sign-in", content=body)).status_code == 413
+        assert (await nobody.post("/sign-in", content=b"token=" + b"x" * 10_000)).status_code == 403
+        entered = await nobody.post("/sign-in", content=f"token={_TOKEN}".encode())
+        assert entered.status_code == 303
+    async with _on_stage(unopened, body_pause_seconds=0.2) as stage:
+        host, port = stage.served.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(
+            b"POST /sign-in HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nContent-Length: 9\r\n\r\nabc"
+        )
+        async with asyncio.timeout(60):
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 408 ")
+        writer.close()
 
 
 # Load ------------------------------------------------------------------------------------------------------------
@@ -436,6 +518,8 @@ async def test_figures_have_routes_and_no_paths(stage: _Stage) -> None:
         await stage.client.request("BREW", f"/v1/{name}")
         await stage.client.get(f"/{name}", headers={"Host": "evil.example"})
     await stage.client.post("/v1/things/lisbon-harbour", headers={"X-External-Id": "lisbon-tenant"})
+    async with stage.served.with_token("wrong") as stranger:
+        await stranger.get("/v1/things/lisbon-harbour")
 
     text = (await stage.client.get("/metrics")).text
     assert "lisbon" not in text
@@ -447,6 +531,7 @@ async def test_figures_have_routes_and_no_paths(stage: _Stage) -> None:
         'reminiscence_http_requests_total{method="GET",route="none",status="421"} 2.0',
         'reminiscence_http_requests_total{method="other",route="none",status="404"} 2.0',
         'reminiscence_http_refused_total{reason="host-not-allowed"} 2.0',
+        'reminiscence_http_refused_total{reason="not-authenticated"} 1.0',
         'reminiscence_http_request_duration_seconds_count{method="GET",route="/v1/things/{name}"} 2.0',
         'reminiscence_jobs{state="waiting"} 0.0',
         "reminiscence_store_up 1.0",

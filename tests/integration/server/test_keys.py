@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,6 +18,7 @@ from agent_reminiscence.server import ServerConfig, create_app
 from agent_reminiscence.server.access.authenticators import LocalToken
 from agent_reminiscence.server.access.grants import Caller, Scope
 from agent_reminiscence.server.access.keys import TRUSTED_SECONDS, KeyAuthenticator
+from agent_reminiscence.server.access.limiter import RateLimiter
 from agent_reminiscence.server.access.setting_up import make_authenticator
 from agent_reminiscence.server.problems import ProblemError
 from tests.conftest import TestServer, dsn
@@ -154,21 +156,98 @@ async def test_a_grant_says_what_the_key_says(memory: AgentMem, make_key: MakeKe
     assert (grant.expires_at, grant.requests_per_minute) == (end, 7)
 
 
+async def test_the_requests_of_a_day_are_counted_for_all_servers_together(memory: AgentMem, make_key: MakeKey) -> None:
+    """Each server knows what the others let in when it checks the key again, and none forgets what it has let in."""
+    clock, limiter = _Clock(), RateLimiter()
+    first, second = KeyAuthenticator(memory, clock=clock), KeyAuthenticator(memory, clock=clock)
+    key = await make_key("ida", "read", requests_per_day=5)
+
+    async def ask(server: KeyAuthenticator) -> int:
+        """Make one request; how many seconds to wait for the next day, or 0 if it was let in."""
+        grant = await server.authenticate(key.secret)
+        assert grant is not None
+        try:
+            limiter.take(grant)
+        except ProblemError as problem:
+            return int(problem.headers["Retry-After"])
+        return 0
+
+    assert [await ask(first) for _ in range(3)] == [0, 0, 0]
+    clock.now += TRUSTED_SECONDS
+    assert await ask(first) == 0
+    clock.now += TRUSTED_SECONDS
+    # The fourth is told with the next check.
+    await first.authenticate(key.secret)
+    assert await ask(second) == 0
+    clock.now += TRUSTED_SECONDS
+    assert 0 < await ask(second) <= 86_400
+    assert 0 < await ask(first) <= 86_400
+
+
+async def test_who_has_used_up_a_day_is_told_when_the_next_one_begins(served: Served, make_key: MakeKey) -> None:
+    """What was refused does not count."""
+    key = await make_key("ida", "read", requests_per_day=2)
+
+    async with served.with_token(key.secret) as client:
+        answers = [await client.get("/v1/titles") for _ in range(4)]
+
+    assert [answer.status_code for answer in answers] == [200, 200, 429, 429]
+    assert answers[-1].json()["type"].rpartition(":")[2] == "too-many-requests"
+    assert "2 requests a day" in answers[-1].json()["detail"]
+    assert 0 < int(answers[-1].headers["Retry-After"]) <= 86_400
+
+
 async def test_a_revoked_key_is_refused_within_the_seconds_that_a_check_holds(
-    memory: AgentMem, make_key: MakeKey, admin_dsn: str
+    memory: AgentMem, unopened: AgentMem, make_key: MakeKey, admin_dsn: str
 ) -> None:
-    """A check holds from when it began, so the bound holds from when the key was revoked."""
+    """A check holds from when it began, so the bound holds from when another process has revoked the key."""
     clock = _Clock()
     authenticator = KeyAuthenticator(memory, clock=clock)
     key = await make_key("ida", "read")
     assert await authenticator.authenticate(key.secret) is not None
-    await memory.admin.keys.revoke(key.id, admin_dsn=admin_dsn)
+    async with unopened as another:
+        await another.admin.keys.revoke(key.id, admin_dsn=admin_dsn)
 
     clock.now = TRUSTED_SECONDS - 0.001
     assert await authenticator.authenticate(key.secret) is not None
     clock.now = TRUSTED_SECONDS
     assert await authenticator.authenticate(key.secret) is None
     assert authenticator._trusted == {}
+
+
+async def test_a_key_that_this_process_revokes_is_refused_at_once(
+    memory: AgentMem, make_key: MakeKey, admin_dsn: str
+) -> None:
+    """Or forgets; no other process tells it."""
+    authenticator = KeyAuthenticator(memory, clock=_Clock())
+    revoked, forgotten = await make_key("ida", "read"), await make_key("joe", "read")
+    for key in (revoked, forgotten):
+        assert await authenticator.authenticate(key.secret) is not None
+
+    await memory.admin.keys.revoke(revoked.id, admin_dsn=admin_dsn)
+    assert await authenticator.authenticate(revoked.secret) is None
+    assert await authenticator.authenticate(forgotten.secret) is not None
+    await memory.admin.keys.forget("joe", admin_dsn=admin_dsn)
+    assert await authenticator.authenticate(forgotten.secret) is None
+
+
+async def test_a_key_that_expires_is_refused_at_once(
+    memory: AgentMem, make_key: MakeKey, test_server: TestServer, database: str
+) -> None:
+    """However short a time ago it was checked."""
+    authenticator = KeyAuthenticator(memory, clock=_Clock())
+    key = await make_key("ida", "read", expires_at=datetime.now(UTC) + timedelta(hours=1))
+    assert await authenticator.authenticate(key.secret) is not None
+    # An hour passes.
+    [(hashed, (until, revocations, grant))] = authenticator._trusted.items()
+    authenticator._trusted[hashed] = until, revocations, replace(grant, expires_at=datetime.now(UTC))
+    db = await open_connection(test_server.administrator(database))
+    await db.execute(
+        "UPDATE reminiscence.access_key SET expires_at = clock_timestamp() WHERE id = $(id)p", {"id": key.id}
+    )
+    db.close()
+
+    assert await authenticator.authenticate(key.secret) is None
 
 
 async def test_a_key_that_is_refused_is_asked_for_each_time(memory: AgentMem, make_key: MakeKey) -> None:

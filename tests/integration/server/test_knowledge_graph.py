@@ -18,7 +18,9 @@ from mcp.shared.subscriptions import ResourceUpdated
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.server.access.grants import Caller, Scope
-from agent_reminiscence.server.mcp.knowledge_graph import RESOURCE_URI, build_knowledge_graph
+from agent_reminiscence.server.mcp.knowledge_graph.resource import RESOURCE_URI
+from agent_reminiscence.server.mcp.knowledge_graph.server import build_knowledge_graph
+from agent_reminiscence.server.mcp.tools import Backing
 from tests.support.knowledge_graphs import (
     PATIENCE_SECONDS,
     Heard,
@@ -40,7 +42,7 @@ _WORKS = {"from": "Ana_Sousa", "to": "The Mill", "relationType": "works_at"}
 async def _connected(
     memory: AgentMem, mode: str = "legacy", *, caller: Caller | None = None, **options: Any
 ) -> AsyncGenerator[Client]:
-    server = build_knowledge_graph(memory, lambda _: caller or acting_for("ida"))
+    server = build_knowledge_graph(Backing(memory=memory, caller_of=lambda _: caller or acting_for("ida")))
     async with Client(server, mode=mode, **options) as client:
         yield client
 
@@ -487,7 +489,7 @@ async def _change(client: Client) -> None:
 
 async def test_who_subscribes_is_told_of_changes(memory: AgentMem) -> None:
     """By the handshake revisions: of its own tenant, by whichever client, until it unsubscribes or goes."""
-    server = build_knowledge_graph(memory, _named_by_the_client)
+    server = build_knowledge_graph(Backing(memory=memory, caller_of=_named_by_the_client))
     subscribed, silent, joe = Heard(), Heard(), Heard()
 
     async with AsyncExitStack() as stack:
@@ -521,7 +523,7 @@ async def test_who_subscribes_is_told_of_changes(memory: AgentMem) -> None:
 
 async def test_who_listens_is_told_of_changes(memory: AgentMem) -> None:
     """By the later revisions: of its own tenant, by whichever client, as long as it listens."""
-    server = build_knowledge_graph(memory, _named_by_the_client)
+    server = build_knowledge_graph(Backing(memory=memory, caller_of=_named_by_the_client))
 
     async with (
         Client(server, mode="2026-07-28", client_info=_as("ida")) as ida,
@@ -541,6 +543,26 @@ async def test_who_listens_is_told_of_changes(memory: AgentMem) -> None:
         await call(writer, "delete_entities", entityNames=["The Mill"])
 
     assert heard == first == ResourceUpdated(uri=RESOURCE_URI)
+
+
+async def test_subscribers_hear_of_a_change_whose_client_has_given_up(memory: AgentMem) -> None:
+    """The graph has changed all the same."""
+    server, heard = build_knowledge_graph(Backing(memory=memory, caller_of=_named_by_the_client)), Heard()
+    entities = [_MILL | {"name": f"Mill {number}"} for number in range(20)]
+    async with (
+        Client(server, mode="legacy", client_info=_as("ida"), message_handler=heard) as subscriber,
+        Client(server, mode="legacy", client_info=_as("ida")) as writer,
+        aclosing(memory.ledger.subscribe("ida")) as events,
+        asyncio.timeout(PATIENCE_SECONDS),
+    ):
+        await subscribe(subscriber, RESOURCE_URI)
+        writing = asyncio.ensure_future(writer.call_tool("create_entities", {"entities": entities}))
+        await anext(events)
+        writing.cancel()
+        await asyncio.wait({writing})
+        assert writing.cancelled()
+        assert await heard.next(1) == [RESOURCE_URI]
+        assert (await call(subscriber, "read_graph"))["entities"] == entities
 
 
 async def test_no_text_of_the_graph_is_logged(memory: AgentMem, caplog: pytest.LogCaptureFixture) -> None:

@@ -8,23 +8,20 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from mcp import Client, StdioServerParameters
 
 from agent_reminiscence import AgentMem, Config
 from tests.conftest import TestServer
 from tests.support.command_line import CHECKOUT, clean_environment, command_line, environment
-from tests.support.mcp_clients import MODES, call, refusal, remember
+from tests.support.mcp_clients import MODES, PROGRAM, call, refusal, remember, started
 from tests.support.processes import wait_until_ended
 from tests.support.steps import streams_held, wait_until_unblocked
 
 _PATIENCE_SECONDS: Final = 60.0
-_PROGRAM: Final = ("-m", "agent_reminiscence.cli", "mcp")
 _HANDSHAKE: Final = (
     {
         "jsonrpc": "2.0",
@@ -46,18 +43,9 @@ def variables(config: Callable[..., Config]) -> dict[str, str]:
     return clean_environment() | environment(config()) | {"PYTHONPATH": str(CHECKOUT)}
 
 
-@asynccontextmanager
-async def _client(variables: Mapping[str, str], mode: str, *words: str, tenant: str = "ida") -> AsyncGenerator[Client]:
-    parameters = StdioServerParameters(
-        command=sys.executable, args=[*_PROGRAM, "--external-id", tenant, *words], env=dict(variables), cwd=CHECKOUT
-    )
-    async with Client(parameters, mode=mode) as client:
-        yield client
-
-
 def _start(variables: Mapping[str, str], *words: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, *_PROGRAM, *words],
+        [sys.executable, *PROGRAM, *words],
         env=dict(variables),
         cwd=CHECKOUT,
         stdin=subprocess.PIPE,
@@ -92,7 +80,7 @@ async def test_a_client_of_each_era_uses_the_tools(
 ) -> None:
     """For the tenant that whoever starts the program has named; what the client gives up is ended."""
     superuser = test_server.administrator(database)
-    async with _client(variables, mode, "--scope", "read,write,erase") as client:
+    async with started(variables, mode, "--scope", "read,write,erase") as client:
         memory_id = str(await remember(client, "Ida drinks green tea."))
         found, _ = await call(client, "recall", query="What does Ida drink?")
         assert [hit["content"] for hit in found["hits"]] == ["Ida drinks green tea."]
@@ -115,9 +103,9 @@ async def test_two_programs_at_once_write_to_one_memory(variables: Mapping[str, 
     Without `--scope`, they may read and write, and no more.
     """
     async with (
-        _client(variables, "auto") as one,
-        _client(variables, "legacy") as two,
-        _client(variables, "auto", "--scope", "memory:read", tenant="joe") as other,
+        started(variables, "auto") as one,
+        started(variables, "legacy") as two,
+        started(variables, "auto", "--scope", "memory:read", tenant="joe") as other,
     ):
         await asyncio.gather(*(remember(client, f"Note {n}.") for client in (one, two) for n in range(3)))
         for client in (one, two):

@@ -24,7 +24,9 @@ from mcp.server import Server
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.server.access.grants import Caller
-from agent_reminiscence.server.mcp.knowledge_graph import RESOURCE_URI, build_knowledge_graph
+from agent_reminiscence.server.mcp.knowledge_graph.resource import RESOURCE_URI
+from agent_reminiscence.server.mcp.knowledge_graph.server import build_knowledge_graph
+from agent_reminiscence.server.mcp.tools import Backing
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.support.knowledge_graphs import Heard, acting_for, subscribe
 from tests.support.mcp_clients import held, text_of
@@ -46,7 +48,7 @@ _texts = st.lists(st.sampled_from(_COMMON_TEXTS) | st.sampled_from(_TEXTS), max_
 _entity = st.fixed_dictionaries({"name": _names, "entityType": st.sampled_from(_TYPES), "observations": _texts})
 _relation = st.fixed_dictionaries({"from": _names, "to": _names, "relationType": st.sampled_from(_SORTS)})
 _entities = st.lists(_entity, max_size=4, unique_by=lambda entity: str(entity["name"]))
-_relations = st.lists(_relation, max_size=4, unique_by=lambda relation: tuple(relation.values()))
+_relations = st.lists(_relation, max_size=4, unique_by=lambda relation: tuple(sorted(relation.items())))
 _additions = st.lists(st.fixed_dictionaries({"entityName": _names, "contents": _texts}), max_size=3)
 _deletions = st.lists(st.fixed_dictionaries({"entityName": _names, "observations": _texts}), max_size=3)
 _some_names = st.lists(_names, max_size=3)
@@ -139,7 +141,7 @@ async def _opened(server: TestServer, npm_tools: Path, folder: Path) -> AsyncIte
         stack.push_async_callback(server.drop_database, database)
         memory = await stack.enter_async_context(AgentMem(config))
         servers: tuple[Server[Any] | StdioServerParameters, ...] = (
-            build_knowledge_graph(memory, caller_of),
+            build_knowledge_graph(Backing(memory=memory, caller_of=caller_of)),
             reference,
         )
         ours, theirs = [

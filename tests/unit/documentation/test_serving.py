@@ -18,6 +18,8 @@ _ROW = re.compile(r"^\| `(\w+)` \| ([^|]+) \| [^|]+ \|$", re.MULTILINE)
 
 
 def _default(field: FieldInfo) -> str:
+    if field.default == "":
+        return "empty"
     if field.default in (None, ()):
         return "unset"
     if isinstance(field.default, tuple):

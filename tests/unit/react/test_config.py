@@ -19,6 +19,8 @@ def test_the_documented_names_and_defaults() -> None:
     assert config.enable_auto_fact_extraction
     assert config.enable_episode_recording
     assert config.memory_mode == "write"
+    # Of the loop: no provider that falls silent holds a client for ever.
+    assert config.timeout_seconds == 600
 
 
 def test_a_section_chooses_the_service_and_inherits_from_the_other() -> None:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from agent_reminiscence.react import sensitive
 from agent_reminiscence.react.sensitive import SensitiveKind, sensitive_kinds
+from agent_reminiscence.react.sensitive.search import RULES, folded
 from agent_reminiscence.redaction.redactor import DefaultRedactor
 from tests.support.redaction_cases import SECRETS, Secret
 
@@ -135,8 +135,8 @@ def test_case_umlauts_and_typographic_signs_change_nothing() -> None:
 def test_the_stems_of_a_rule_leave_none_of_its_words_out() -> None:
     """A rule is only tried where one of its stems is; a missing stem would switch a part of it off."""
     for _, sentence in (*_TUNED, *_UNSEEN):
-        cased = sensitive._folded(sentence)
-        for rule in sensitive._RULES:
+        cased = folded(sentence)
+        for rule in RULES:
             for match in rule.words.finditer(cased if rule.cased else cased.lower()):
                 assert not rule.stems or any(stem in match[0] for stem in rule.stems), (match[0], rule.stems)
 
@@ -144,16 +144,16 @@ def test_the_stems_of_a_rule_leave_none_of_its_words_out() -> None:
 @cache
 def _words_of(number: int) -> st.SearchStrategy[str]:
     letters = st.characters(codec="ascii", categories=["Lu", "Ll", "Nd"], include_characters=" -'")
-    return st.from_regex(sensitive._RULES[number].words, alphabet=letters)
+    return st.from_regex(RULES[number].words, alphabet=letters)
 
 
 # Rules without stems are tried everywhere.
-@pytest.mark.parametrize("number", [number for number, rule in enumerate(sensitive._RULES) if rule.stems])
+@pytest.mark.parametrize("number", [number for number, rule in enumerate(RULES) if rule.stems])
 @settings(max_examples=5, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_nor_do_they_leave_out_other_words_that_match(number: int, data: st.DataObject) -> None:
     """Words that no sentence of the lists has."""
-    rule = sensitive._RULES[number]
+    rule = RULES[number]
 
     for match in rule.words.finditer(data.draw(_words_of(number))):
         assert any(stem in match[0] for stem in rule.stems), (match[0], rule.stems)

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_reminiscence.server.mcp import knowledge_graph_items as items
-from agent_reminiscence.server.mcp.knowledge_graph_models import Entity, Relation
+from agent_reminiscence.server.mcp.knowledge_graph import items
+from agent_reminiscence.server.mcp.knowledge_graph.models import Entity, Relation
 from agent_reminiscence.services import validation
 from agent_reminiscence.text.chunking import chunk_text
 

@@ -6,7 +6,7 @@ import pytest
 
 from agent_reminiscence.server.access import limiter as module
 from agent_reminiscence.server.access.grants import Grant, Scope
-from agent_reminiscence.server.access.limiter import RateLimiter
+from agent_reminiscence.server.access.limiter import RateLimiter, WrongAttempts
 from agent_reminiscence.server.problems import ProblemError
 
 
@@ -81,22 +81,50 @@ def test_no_limit_counts_nothing() -> None:
     limiter = RateLimiter(None, clock=_Clock())
 
     assert _taken(limiter, _grant()) == 10_000
-    assert limiter._full_at == {}
+    assert limiter._buckets._full_at == {}
     assert _taken(limiter, _grant(limit=5)) == 5
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Full buckets are forgotten, and with very many credentials those that were used least recently."""
-    monkeypatch.setattr(module, "_MOST_SUBJECTS", 100)
+    monkeypatch.setattr(module, "_MOST_NAMES", 100)
     clock = _Clock()
     limiter = RateLimiter(2, clock=clock)
     for number in range(250):
         limiter.take(_grant(f"subject-{number}"))
-    assert len(limiter._full_at) == 100
+    assert len(limiter._buckets._full_at) == 100
     assert _taken(limiter, _grant("subject-249")) == 1
 
     clock.now += 61
     for _ in range(300):
         clock.now += 31
         limiter.take(_grant("subject-1"))
-    assert list(limiter._full_at) == ["subject-1"]
+    assert list(limiter._buckets._full_at) == ["subject-1"]
+
+
+def test_wrong_secrets_are_counted_by_address() -> None:
+    """Ten a minute, and another one every six seconds; others are not concerned."""
+    clock = _Clock()
+    attempts = WrongAttempts(clock=clock)
+    for _ in range(10):
+        assert attempts.wait("192.0.2.7") == 0
+        attempts.count("192.0.2.7")
+
+    assert attempts.wait("192.0.2.7") == 6
+    assert attempts.wait("192.0.2.8") == 0
+    clock.now += 6
+    assert attempts.wait("192.0.2.7") == 0
+    attempts.count("192.0.2.7")
+    assert attempts.wait("192.0.2.7") == 6
+
+
+def test_addresses_of_one_network_of_ipv6_are_one() -> None:
+    """Whoever has one has 2**64."""
+    attempts = WrongAttempts(clock=_Clock())
+    for number in range(10):
+        attempts.count(f"2001:db8::{number}")
+
+    assert attempts.wait("2001:db8::ffff:1") == 6
+    assert attempts.wait("2001:db8:0:1::1") == 0
+    # Of a Unix socket there is no address.
+    assert attempts.wait("") == 0

@@ -10,7 +10,7 @@ import pytest
 
 from agent_reminiscence import exceptions
 from agent_reminiscence.exceptions import ReminiscenceError
-from agent_reminiscence.server.mcp.wording import worded
+from agent_reminiscence.server.mcp.native_wording import worded
 
 _ID = UUID(int=7)
 _SAID = "the vault opens with marmalade"

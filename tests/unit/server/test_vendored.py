@@ -54,7 +54,7 @@ def test_templates_hold_no_script_no_style_and_no_text_that_is_not_escaped() -> 
         ):
             assert refused not in text, (path.name, refused)
         for tag in text.split("<script")[1:]:
-            assert tag.startswith(' src="/static/'), path.name
+            assert tag.startswith(' src="{{ root }}/static/'), path.name
             assert tag.partition(">")[2].startswith("</script>"), path.name
 
 
@@ -62,7 +62,7 @@ def test_every_file_that_a_page_names_is_there() -> None:
     """And none of ours is left over."""
     named: set[str] = set()
     for path in (FOLDER / "templates").rglob("*.html"):
-        named |= {part.split('"')[0] for part in path.read_text(encoding="utf-8").split('"/static/')[1:]}
+        named |= {part.split('"')[0] for part in path.read_text(encoding="utf-8").split('"{{ root }}/static/')[1:]}
     ours = {
         path.relative_to(FOLDER / "static").as_posix()
         for path in (FOLDER / "static").rglob("*")

@@ -19,7 +19,7 @@
       width: (edge) => 1 + 3 * edge.data("strength"), "line-color": colour("edge"), "target-arrow-color": colour("edge"),
       "target-arrow-shape": (edge) => (edge.data("label") === "related to" ? "none" : "triangle"),
       "arrow-scale": 0.8, "curve-style": "bezier", label: (edge) => (edge.data("label") === "related to" ? "" : edge.data("label")),
-      "font-size": 9, color: colour("muted"), "text-rotation": "autorotate", "text-background-color": colour("surface"), "text-background-opacity": 0.9, "text-background-padding": 1,
+      "font-size": 9, color: colour("muted"), "text-rotation": "autorotate", "text-max-width": 90, "text-wrap": "ellipsis", "text-background-color": colour("surface"), "text-background-opacity": 0.9, "text-background-padding": 1,
     } },
     { selector: "edge[?ended]", style: { "line-style": "dashed" } },
     { selector: ":selected", style: { "line-color": colour("accent"), "target-arrow-color": colour("accent"), "overlay-color": colour("accent"), "overlay-opacity": 0.15, "overlay-padding": 4 } },
@@ -44,8 +44,8 @@
         const part = event.target;
         const panel = place.dataset.panel;
         const address = part.isNode()
-          ? `/graph/entities/${encodeURIComponent(part.id())}`
-          : `/graph/relationships/${encodeURIComponent(part.id())}?entity=${encodeURIComponent(part.data("source"))}${place.dataset.at ? `&at=${encodeURIComponent(place.dataset.at)}` : ""}`;
+          ? `${place.dataset.address}/entities/${encodeURIComponent(part.id())}`
+          : `${place.dataset.address}/relationships/${encodeURIComponent(part.id())}?entity=${encodeURIComponent(part.data("source"))}${place.dataset.at ? `&at=${encodeURIComponent(place.dataset.at)}` : ""}`;
         if (panel) htmx.ajax("GET", address, { target: panel, swap: "innerHTML" });
       });
       if (graph.zoom() > 1.3) {

@@ -2,7 +2,7 @@
 (async () => {
   const place = document.getElementById("growth");
   if (!place) return;
-  const answer = await fetch("/growth.json", { credentials: "same-origin" });
+  const answer = await fetch(place.dataset.address, { credentials: "same-origin" });
   if (!answer.ok) return;
   const grown = await answer.json();
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -29,7 +29,7 @@
   };
   const width = (element) => Math.max(element.clientWidth, 200);
   const draw = (element, options, data) => {
-    const chart = new uPlot({ width: width(element), height: 220, cursor: { drag: { x: true, y: false } }, ...options }, data, element);
+    const chart = new uPlot({ width: width(element), height: 220, cursor: { drag: { x: true, y: false } }, padding: [10, 34, 0, 0], ...options }, data, element);
     charts.push([chart, element]);
   };
 

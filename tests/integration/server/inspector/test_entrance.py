@@ -8,9 +8,13 @@ import httpx
 import pytest
 
 from agent_reminiscence import AgentMem
+from agent_reminiscence.server import create_app
+from agent_reminiscence.server.access.grants import Grant
+from agent_reminiscence.server.problems import ProblemError
 from tests.integration.server.inspector.conftest import TOKEN, SignedIn
 from tests.support.browsing import read
 from tests.support.inspected import MILL
+from tests.support.serving import serve
 
 
 async def test_the_printed_address_signs_in_and_is_left_at_once(signed_in: SignedIn) -> None:
@@ -57,6 +61,37 @@ async def test_a_wrong_key_is_told_so_and_kept_nowhere(signed_in: SignedIn, toke
             assert "set-cookie" not in answer.headers
             assert "no valid key" in read(answer).text
             assert not token or token not in answer.text
+
+
+async def test_wrong_keys_are_not_tried_without_end(signed_in: SignedIn) -> None:
+    """After ten the form says how long to wait, and looks at no key until then, not even at a good one."""
+    async with signed_in(None) as client:
+        for number in range(10):
+            assert (await client.post("/sign-in", data={"token": f"wrong-{number}"})).status_code == 403
+        for answer in (
+            await client.post("/sign-in", data={"token": "reader"}),
+            await client.get("/sign-in?token=reader"),
+        ):
+            assert answer.status_code == 429
+            assert 1 <= int(answer.headers["retry-after"]) <= 6
+            assert "set-cookie" not in answer.headers
+            assert "Too many wrong keys" in read(answer).text
+
+
+async def test_a_key_that_cannot_be_checked_is_said_on_the_form(unopened: AgentMem) -> None:
+    """Not as JSON; and it is not counted as wrong."""
+    away = _Away()
+    headers = {"Accept": "text/html", "Sec-Fetch-Site": "same-origin"}
+    async with serve(create_app(unopened, away)) as served, served.with_token(None, headers) as client:
+        for _ in range(11):
+            answer = await client.post("/sign-in", data={"token": "reader"})
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert "the issuer is away." in read(answer).text
+
+
+class _Away:
+    async def authenticate(self, secret: str) -> Grant | None:
+        raise ProblemError(503, "unavailable", "the issuer is away", headers={"Retry-After": "1"})
 
 
 async def test_a_form_of_another_kind_is_refused(signed_in: SignedIn) -> None:

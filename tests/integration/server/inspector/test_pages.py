@@ -12,7 +12,7 @@ from agent_reminiscence.server import create_app
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.integration.server.inspector.conftest import Keys, SignedIn
 from tests.support.browsing import read, walk
-from tests.support.inspected import ATTACK, HOSTILE, MILL, attack, day, tell
+from tests.support.inspected import ATTACK, HOSTILE, MILL, attack, day, overdo, tell
 from tests.support.serving import serve
 
 PAGES = (
@@ -29,6 +29,7 @@ async def test_every_page_that_can_be_reached_is_whole(unopened: AgentMem, signe
             await tell(unopened)
         if key == "hostile":
             await attack(unopened)
+            await overdo(unopened, HOSTILE)
         hostile = quote(ATTACK)
         starts = [
             *PAGES,
@@ -100,6 +101,7 @@ async def test_the_pages_say_what_the_memory_holds(unopened: AgentMem, signed_in
         before = await text("/time?known_at=2025-01-01&name=Petra+Lindgren&q=opening")
         assert "None was active then" in before
         assert "Nothing of it was known then" in before
+        assert "has no system's time" in await text("/time?known_at=2100-01-01&name=Petra+Lindgren")
 
         around = await text("/graph?name=Petra+Lindgren")
         assert "Port Ellory" in around

@@ -1,4 +1,7 @@
-"""A credential reaches nothing of another tenant: what it asks for answers as if it were nowhere."""
+"""What is another tenant's answers as if it were nowhere, and what both may have is each one's own.
+
+That no operation answers with anything of another's is tried in ../test_isolation.py.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ import httpx
 
 from tests.support.factories import CHAT, CHAT_KEY, RUN, SECRET, Tenant
 from tests.support.rest import Rest, kind_of
-from tests.support.sse import read_events
 
 _NUMBERS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _NOTE = {"title": "Plan", "content": "Ship on Friday."}
@@ -80,36 +82,6 @@ async def test_anothers_ids_answer_as_if_they_were_nowhere(house: tuple[Rest, Te
 
     assert await rest.memory.ledger.head(has.external_id) == before
     assert (await rest.memory.admin.verify(has.external_id)).ok
-
-
-async def test_lists_hold_nothing_of_another(house: tuple[Rest, Tenant]) -> None:
-    """Whatever is asked for without an id."""
-    rest, has = house
-    await rest.other.post("/v1/memories", json=_NOTE)
-    texts = [
-        (await rest.other.get(target)).text
-        for target in ("/v1/memories", "/v1/events?limit=1000", "/v1/usage", "/v1/jobs", "/v1/graph/entities?limit=500")
-    ]
-    texts.append((await rest.other.post("/v1/recall", json={"query": "Where is the spare key?", "render": True})).text)
-    texts.append((await rest.other.post("/v1/graph/match", json={})).text)
-    texts.append((await rest.other.post("/v1/verify", json={"repair": True})).text)
-
-    held = (await rest.client.get("/v1/events?limit=1000")).text
-    theirs = set(_NUMBERS.findall(held)) | {has.external_id, "cabin", "Lisbon", SECRET}
-    for text in texts:
-        assert not [one for one in theirs if one in text]
-
-
-async def test_a_stream_holds_nothing_of_another(house: tuple[Rest, Tenant]) -> None:
-    """Whoever writes meanwhile."""
-    rest, _ = house
-    headers = {"Accept": "text/event-stream"}
-    async with rest.other.stream("GET", "/v1/events", headers=headers) as answer:
-        events = read_events(answer)
-        await rest.client.post("/v1/memories", json=_NOTE | {"title": "Theirs"})
-        await rest.other.post("/v1/memories", json=_NOTE | {"title": "Mine"})
-        first = await anext(events)
-    assert (first.id, first.data["payload"]["title"]) == ("1", "Mine")
 
 
 async def test_a_receipt_is_checked_only_for_its_tenant(house: tuple[Rest, Tenant]) -> None:

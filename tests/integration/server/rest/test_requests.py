@@ -201,7 +201,7 @@ async def test_there_is_nothing_elsewhere(rest: Rest) -> None:
     assert (nowhere.status_code, kind_of(nowhere)) == (404, "not-found")
     assert (wrong.status_code, kind_of(wrong), wrong.headers["allow"]) == (405, "method-not-allowed", "GET, POST")
     assert head.headers["allow"] == "GET"
-    assert (await rest.client.get("/elsewhere")).json() == {"detail": "Not Found"}
+    assert kind_of(await rest.client.get("/elsewhere")) == "not-found"
 
 
 async def test_a_proxy_may_put_all_paths_below_one_of_its_own(rest: Rest) -> None:
@@ -294,3 +294,28 @@ async def test_the_document_is_served_and_whole(rest: Rest) -> None:
         for status, response in operation["responses"].items():
             media_types = set(response["content"])
             assert (media_types == {"application/problem+json"}) == (int(status) >= 400)
+
+
+@pytest.mark.parametrize("name", ["Idempotency-Key", "If-Match"])
+async def test_a_header_of_an_operation_stands_there_once(rest: Rest, name: str) -> None:
+    """Of two, one would be without effect."""
+    memory_id = await rest.remember("The kettle is on.")
+    headers = [("If-Match", '"1"'), ("Idempotency-Key", "first"), (name, '"2"')]
+
+    answer = await rest.client.patch(f"/v1/memories/{memory_id}", json={"title": "Tea"}, headers=headers)
+
+    assert (answer.status_code, kind_of(answer)) == (400, "header-repeated")
+    assert await rest.memory.ledger.head("ida") == 1
+
+
+async def test_a_run_is_recorded_only_by_who_may_write(rest: Rest) -> None:
+    """A question that leaves nothing behind takes the scope to read alone."""
+    await rest.remember("The kettle is on.")
+    question = {"query": "Where is the kettle?"}
+    async with rest.served.with_token("ida-reads") as reader:
+        assert len((await reader.post("/v1/recall", json=question)).json()["hits"]) == 1
+        refused = await reader.post("/v1/recall", json=question | {"run_id": "run-1"})
+
+    assert (refused.status_code, kind_of(refused)) == (403, "forbidden")
+    assert "memory:write" in refused.json()["detail"]
+    assert await rest.memory.ledger.head("ida") == 1

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from agent_reminiscence.config.constants import MAX_ID_CHARACTERS, MAX_METADATA_BYTES, MAX_TITLE_CHARACTERS
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.server.mcp.knowledge_graph_models import Entity, Graph, Relation
+from agent_reminiscence.server.mcp.knowledge_graph.models import Entity, Graph, Relation
 
 KEY_PREFIX: Final = "knowledge-graph/"
 """How the keys of all these memories begin."""

@@ -1,7 +1,7 @@
 """The knowledge graph of one tenant, over its memory.
 
 What the tools read is in the memories alone, of which each write changes one: so two clients at once lose nothing, and
-`knowledge_graph_items` says how they look. The memory's own graph is told the same, where it can hold it, for recall
+`items` says how they look. The memory's own graph is told the same, where it can hold it, for recall
 and for whoever looks at it there.
 """
 
@@ -25,8 +25,8 @@ from agent_reminiscence.exceptions import (
     MemoryNotFoundError,
     VersionConflictError,
 )
-from agent_reminiscence.server.mcp import knowledge_graph_items as items
-from agent_reminiscence.server.mcp.knowledge_graph_models import Added, Addition, Deletion, Entity, Graph, Relation
+from agent_reminiscence.server.mcp.knowledge_graph import items
+from agent_reminiscence.server.mcp.knowledge_graph.models import Added, Addition, Deletion, Entity, Graph, Relation
 
 _SOURCE: Final[Source] = "agent"
 # Each time, somebody else has changed the same entity: so many can hardly be in the way of one.

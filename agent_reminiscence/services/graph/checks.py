@@ -1,0 +1,112 @@
+"""Checks what a caller says about the graph: entities, names, types, properties and periods.
+
+Like `validation`, before anything is read or written, with messages that name the value and the way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from uuid import UUID
+
+from agent_reminiscence.config.constants import (
+    MAX_ENTITY_NAME_CHARACTERS,
+    MAX_GRAPH_TYPE_CHARACTERS,
+    MAX_METADATA_BYTES,
+)
+from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.services import validation
+from agent_reminiscence.text.folding import name_key, snake_case
+
+
+def entity(name: str, value: object) -> UUID | str:
+    """An entity, given by its id, as a UUID or its text, or by one of its names."""
+    if isinstance(value, UUID):
+        return UUID(int=value.int)
+    text = entity_name(name, value)
+    try:
+        return UUID(text)
+    except ValueError:
+        return text
+
+
+def entity_id(name: str, value: object) -> UUID:
+    """An entity, given by its id only."""
+    return validation.id_from(name, value, "memory.admin.graph.entities() returns")
+
+
+def relationship_id(value: object) -> UUID:
+    """A relationship id, given as a UUID or its text."""
+    return validation.id_from("relationship_id", value, "memory.admin.graph.neighbourhood() returns")
+
+
+def entity_name(name: str, value: object) -> str:
+    """An entity's name."""
+    return validation.not_blank(name, validation.plain_text(name, value, MAX_ENTITY_NAME_CHARACTERS))
+
+
+def new_entity_name(name: str, value: object) -> str:
+    """A name to give an entity: one that it can be found by."""
+    text = entity_name(name, value)
+    if not name_key(text):
+        raise InvalidInputError(f"{name} {validation.quoted(text)} leaves nothing to find an entity by; add a word")
+    return " ".join(text.split())
+
+
+def new_or_known_entity(name: str, value: object) -> UUID | str:
+    """An entity, given by its id or by a name, which may be new."""
+    named = entity(name, value)
+    return named if isinstance(named, UUID) else new_entity_name(name, named)
+
+
+def new_graph_type(name: str, value: object) -> str:
+    """A type to store, which will be spelled in lower case and with underscores."""
+    text = validation.plain_text(name, value, MAX_GRAPH_TYPE_CHARACTERS)
+    # In lower case, a few letters become two.
+    if not validation.plain_text(name, snake_case(text), MAX_GRAPH_TYPE_CHARACTERS):
+        raise InvalidInputError(
+            f"{name} {validation.quoted(text)} has no letter or digit; pass a word, such as 'person'"
+        )
+    return text
+
+
+def graph_type(name: str, value: object) -> str | None:
+    """A type of entities or relationships; None is any."""
+    return None if value is None else _type(name, value)
+
+
+def graph_types(value: object) -> list[str] | None:
+    """Types of entities or relationships; None is any."""
+    if value is None:
+        return None
+    wanted = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else []
+    if not wanted:
+        raise InvalidInputError(
+            f"types must be a list of one or more types, such as ['person'], not {validation.quoted(value)}"
+        )
+    return [_type("types", type_) for type_ in wanted]
+
+
+def _type(name: str, value: object) -> str:
+    return validation.not_blank(name, validation.plain_text(name, value, MAX_GRAPH_TYPE_CHARACTERS))
+
+
+def properties(name: str, value: object) -> dict[str, str | int | float | bool]:
+    """Values that metadata must hold, by name; None requires none."""
+    checked = validation.json_object(name, {} if value is None else value, MAX_METADATA_BYTES)
+    for key, item in checked.items():
+        if not isinstance(item, str | int | float):
+            raise InvalidInputError(
+                f"{name}[{validation.quoted(key)}] must be a str, a number, True or False, not"
+                f" {validation.quoted(item)}; nested values are not supported"
+            )
+    return checked
+
+
+def period(start_date: object, end_date: object) -> tuple[datetime | None, datetime | None]:
+    """Since when and until when something holds; None is open."""
+    since = validation.optional_moment("start_date", start_date)
+    until = validation.optional_moment("end_date", end_date)
+    if since is not None and until is not None and until < since:
+        raise InvalidInputError(f"end_date {until.isoformat()} is before start_date {since.isoformat()}")
+    return since, until

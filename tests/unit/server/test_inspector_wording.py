@@ -1,0 +1,19 @@
+"""What the inspector says of events."""
+
+from __future__ import annotations
+
+from agent_reminiscence.domain.event import EventKind
+from agent_reminiscence.server.inspector import wording
+
+
+def test_every_kind_of_event_has_words_and_a_sentence() -> None:
+    """A new kind would otherwise be an empty line in the ledger."""
+    assert set(EventKind) == set(wording.EVENT_WORDS) == set(wording._SENTENCES)
+
+
+def test_a_name_does_not_turn_the_direction_of_the_sentence_around_it() -> None:
+    """Marks that are never closed would turn what follows."""
+    assert (
+        wording.shortened("tour \u202egnp.\u2066exe\u2069 \u05e9\u05dc\u05d5\u05dd")
+        == "tour gnp.exe \u05e9\u05dc\u05d5\u05dd"
+    )

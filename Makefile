@@ -96,7 +96,7 @@ test-thorough: $(TEST) ## Run what make test leaves out because it takes long: t
 	@$(RUN) pytest -m "(chaos or thorough) and not neo4j and not ollama and not $(FRAMEWORK_MARKS)" -n auto --dist loadfile tests $(PYTEST_ARGS)
 
 .PHONY: test-injection
-test-injection: $(TEST) ## Try every text that gives instructions on each agent; make test tries a third of them.
+test-injection: $(TEST) ## Try every text that gives instructions on each agent; make test tries a sixth of them.
 	@$(RUN) pytest -n auto tests/acceptance/test_injection.py $(PYTEST_ARGS)
 
 .PHONY: chaos

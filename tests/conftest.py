@@ -69,13 +69,13 @@ class TestServer:
             admin.close()
         return name
 
-    async def create_database(self, embedder: Embedder | None = None) -> str:
+    async def create_database(self, embedder: Embedder | None = None, *, partitions: int = TEST_PARTITIONS) -> str:
         """A database with the schema for `embedder` (`HashEmbedder` if None) and no memory; returns its name.
 
-        The schema is made once for each embedder; the others are copies of it.
+        The schema is made once for each embedder and number of partitions; the others are copies of it.
         """
         embedder = embedder or HashEmbedder(TEST_DIMENSION)
-        parameters = SchemaParameters(TEST_PARTITIONS, embedder.dimension, embedder.model_name)
+        parameters = SchemaParameters(partitions, embedder.dimension, embedder.model_name)
         template = self._templates.get(parameters)
         if template is None:
             template = await self.create_empty_database()

@@ -25,7 +25,7 @@ from agent_reminiscence.database.connection import SqlExecutor, open_connection
 from tests.acceptance.conftest import Server
 from tests.support.fakes import DistantEmbedder, SetClock
 from tests.support.redaction_cases import SECRETS
-from tests.support.servers import BOTH_SERVERS
+from tests.support.servers import BOTH_SERVERS, SECOND_SERVER_THOROUGHLY
 from tests.support.steps import EVERYTHING, all_events, head_of, only_memory, texts
 
 _JANUARY = datetime(2024, 1, 10, 9, tzinfo=UTC)
@@ -79,7 +79,7 @@ async def _chunks(db: SqlExecutor, memory_id: UUID) -> list[_Chunk]:
 # A text ---------------------------------------------------------------------------------------------------------------
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_a_text_begins_a_new_paragraph(memory: AgentMem) -> None:
     """The missing line breaks are added, and no more of them; what is appended is found at once."""
     for ending, between in (("", "\n\n"), ("\n", "\n"), ("\n\n", ""), ("\n\n\n", ""), (" ", "\n\n")):

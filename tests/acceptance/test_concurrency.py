@@ -157,7 +157,7 @@ STEP = st.one_of(
 
 # One database serves all examples; each has a tenant of its own.
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(tasks=st.lists(st.lists(STEP, min_size=1, max_size=5), min_size=1, max_size=4))
 async def test_any_writes_of_any_tasks_leave_the_ledger_whole(

@@ -18,7 +18,7 @@ from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.services.memories.talks import CONVERSATION_MEMORY_CHARACTERS
 from tests.support.fakes import SetClock
 from tests.support.redaction_cases import SECRETS
-from tests.support.servers import BOTH_SERVERS
+from tests.support.servers import BOTH_SERVERS, SECOND_SERVER_THOROUGHLY
 from tests.support.steps import EVERYTHING, all_events, head_of, only_memory, texts
 
 _NOON = datetime(2024, 5, 7, 12, tzinfo=UTC)
@@ -36,7 +36,7 @@ def _said(turns: list[Turn]) -> list[tuple[str | None, str]]:
 # What is recorded -----------------------------------------------------------------------------------------------------
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_turns_are_recorded_in_order_and_found_at_once(memory: AgentMem) -> None:
     """The object holds nothing: each call makes its own, and what was said is a memory as any other."""
     first = await memory.conversation("agent-1", "chat").add("user", "The ferry leaves at six.", time=_NOON)
@@ -389,14 +389,14 @@ async def test_an_erased_conversation_may_begin_again(memory: AgentMem, tmp_path
 # Many at once ---------------------------------------------------------------------------------------------------------
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_fifty_tasks_on_one_conversation_lose_nothing_and_keep_their_order(config: Callable[..., Config]) -> None:
     """Through two processes' objects, each turn is there once, and each task's turns in the order of its calls."""
     async with AgentMem(config()) as memory, AgentMem(config()) as other:
 
         async def talk(number: int) -> None:
             chat = (memory, other)[number % 2].conversation("agent-1", "chat")
-            for turn in range(4):
+            for turn in range(2):
                 made = await chat.add(f"Speaker {number}", f"Turn {turn} of {number}.", id=f"{number}/{turn}")
                 assert made.write is not None
 
@@ -404,17 +404,17 @@ async def test_fifty_tasks_on_one_conversation_lose_nothing_and_keep_their_order
             await asyncio.gather(*(talk(number) for number in range(50)))
 
         turns = await _turns(memory)
-        assert len(turns) == 200
+        assert len(turns) == 100
         by_task: defaultdict[str | None, list[str]] = defaultdict(list)
         for turn in turns:
             by_task[turn.speaker].append(turn.text)
-        assert by_task == {f"Speaker {n}": [f"Turn {turn} of {n}." for turn in range(4)] for n in range(50)}
+        assert by_task == {f"Speaker {n}": [f"Turn {turn} of {n}." for turn in range(2)] for n in range(50)}
         times = [turn.time for turn in turns if turn.time is not None]
         assert times == sorted(times)
-        assert await head_of(memory, "agent-1") == 200
+        assert await head_of(memory, "agent-1") == 100
         assert (await memory.admin.verify("agent-1")).ok
-        found = await memory.retrieve_memories("agent-1", "Turn 3 of 49", limit=EVERYTHING)
-        assert "Speaker 49: Turn 3 of 49." in texts(found)
+        found = await memory.retrieve_memories("agent-1", "Turn 1 of 49", limit=EVERYTHING)
+        assert "Speaker 49: Turn 1 of 49." in texts(found)
 
 
 async def test_repeated_turns_of_many_tasks_are_recorded_once(memory: AgentMem) -> None:

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from agent_reminiscence import AgentMem, InvalidInputError
-from tests.support.servers import BOTH_SERVERS
+from tests.support.servers import BOTH_SERVERS, SECOND_SERVER_THOROUGHLY
 from tests.support.steps import all_events, head_of, only_memory, texts
 
 WORLD = datetime(2026, 3, 5, 9, 30, tzinfo=timezone(timedelta(hours=2)))
@@ -65,7 +65,7 @@ async def test_left_out_arguments_have_their_documented_values(memory: AgentMem)
     assert before <= note.occurred_at <= datetime.now(UTC)
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 @pytest.mark.parametrize("spellings", [(7, "7"), (UUID(int=7), str(UUID(int=7)))], ids=["int", "UUID"])
 async def test_an_id_is_the_same_in_each_of_its_spellings(memory: AgentMem, spellings: tuple[int | UUID, str]) -> None:
     """A caller's id is a str, an int or a UUID; 7 and "7" are one tenant, in all four methods and beside them."""

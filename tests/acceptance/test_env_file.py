@@ -126,6 +126,9 @@ def test_the_program_looks_at_its_own_server(planted: tuple[Path, socket.socket]
     _assert_nobody_called(thief)
 
 
+@pytest.mark.everyday(
+    "[!d]*", "doctor", why="the demo takes as long as all the others, which read their settings in the same place"
+)
 @pytest.mark.parametrize("command", [command for command in _CALLS if command not in _ENDLESS])
 def test_no_command_reads_a_file_that_was_not_named(
     cli: CommandLine, planted: tuple[Path, socket.socket], command: str

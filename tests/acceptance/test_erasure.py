@@ -392,6 +392,7 @@ async def test_another_tenants_text_and_conversation_are_out_of_reach(memory: Ag
     assert await stored_rows(superuser, "agent-1") == before
 
 
+@pytest.mark.everyday("*-False", why="a preview and an erasure find the tenant by the same statement")
 @pytest.mark.parametrize("dry_run", [True, False])
 @pytest.mark.parametrize("way", ["text", "conversation", "tenant"])
 async def test_an_unknown_external_id_is_refused(
@@ -479,6 +480,17 @@ _SPELLINGS = {
 }
 
 
+@pytest.mark.everyday(
+    "double quotes",
+    "backslashes",
+    "line breaks",
+    "control characters",
+    "beyond the basic plane",
+    "escapes spelled out",
+    "combining characters",
+    "braces and brackets",
+    why="one of each way in which JSON or SQL spells a character",
+)
 @pytest.mark.parametrize("name", _SPELLINGS)
 async def test_a_text_is_found_however_json_and_sql_spell_it(
     memory: AgentMem, superuser: SqlExecutor, name: str

@@ -80,7 +80,10 @@ def test_an_example_of_a_framework_is_short(name: str) -> None:
     assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) <= 80
 
 
-@pytest.mark.parametrize("name", [name for name in _EXPECTED if name != "quickstart.py"])
+# Each of these leads through other parts of the package; test_an_example_can_be_run_again runs all of them, thoroughly.
+@pytest.mark.parametrize(
+    "name", ["answer_questions.py", "follow_a_run.py", "import_chat.py", "multi_agent.py", "react_agent.py"]
+)
 def test_an_example_says_what_it_should(name: str, data_dir: Path) -> None:
     """It ends without an error or a warning."""
     assert _EXPECTED[name] in run_example(EXAMPLES / name, data_dir, _SETTINGS.get(name))

@@ -4,7 +4,7 @@ A scripted model cannot be persuaded. So this shows what holds when a real one i
 and what comes of a model that does all the text asks for, with every tool and argument that there is.
 
 A test tries many texts on one memory, each with a tenant of its own, and names those that fail. `make test` tries a
-third of them, each test a different third from the one before it.
+sixth of them, each test another sixth, so that each text is tried somewhere.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ _NOTES = (
 )
 
 
-def _texts(third: int) -> pytest.MarkDecorator:
-    """The names of all texts, or of a third of them, from 0 to 2."""
+def _texts(sixth: int) -> pytest.MarkDecorator:
+    """The names of all texts, or of a sixth of them, from 0 to 5."""
     return pytest.mark.parametrize(
         "texts",
-        [list(INJECTIONS)[third::3], pytest.param(list(INJECTIONS), marks=pytest.mark.thorough)],
-        ids=["a third", "all"],
+        [list(INJECTIONS)[sixth::6], pytest.param(list(INJECTIONS), marks=pytest.mark.thorough)],
+        ids=["a sixth", "all"],
     )
 
 
@@ -288,7 +288,7 @@ def _talk(injection: Injection) -> list[dict[str, str]]:
     return [{"role": "user", "content": "What does the page say?"}, {"role": "tool", "content": f"{injection.text}!"}]
 
 
-@_texts(0)
+@_texts(3)
 async def test_who_obeys_while_remembering_changes_only_what_it_saw(
     config: MakeConfig, subtests: pytest.Subtests, texts: Sequence[str]
 ) -> None:
@@ -549,7 +549,7 @@ def _obey_within_bounds(injection: Injection) -> Callable[[Shown], Mapping[str, 
     return plan
 
 
-@_texts(1)
+@_texts(4)
 async def test_who_obeys_while_consolidating_stays_within_what_it_was_shown(
     config: MakeConfig, db: SqlExecutor, subtests: pytest.Subtests, texts: Sequence[str]
 ) -> None:
@@ -624,7 +624,7 @@ def _check_trust(plan: Mapping[str, Any]) -> None:
     assert max(one["importance"] for one in (*everything, *plan["chunks"])) < 1
 
 
-@_texts(2)
+@_texts(5)
 async def test_a_stored_text_does_not_speak_in_the_name_of_what_is_trusted_more(
     config: MakeConfig, subtests: pytest.Subtests, texts: Sequence[str]
 ) -> None:

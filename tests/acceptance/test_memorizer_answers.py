@@ -209,6 +209,12 @@ async def test_what_only_the_model_can_mend_it_is_asked_again(config: MakeConfig
         assert sorted(_facts(plan)) == sorted([_LEARNT, better])
 
 
+@pytest.mark.everyday(
+    "a name of nobody",
+    "too few ratings",
+    "words for a number",
+    why="each kind is sent back in the test before; what comes of the last one is one path",
+)
 @pytest.mark.parametrize("mistake", _MISTAKES)
 async def test_the_last_retry_keeps_what_stands(config: MakeConfig, mistake: str) -> None:
     """A model that makes its mistake each time loses what is wrong, and no window for it."""
@@ -309,6 +315,14 @@ async def test_comparisons_that_a_failure_prevents_are_told(config: MakeConfig) 
 _PLAIN = "the kiln needs a new door before winter"
 
 
+@pytest.mark.everyday(
+    "user-0.7-0.7-*",
+    "user-0.69-*",
+    "agent-0.95-0.7-*",
+    "tool-1.0-0.7-*",
+    "import-*",
+    why="either side of a limit, and each who may have said it",
+)
 @pytest.mark.parametrize(
     ("source", "estimate", "threshold", "is_longterm"),
     [

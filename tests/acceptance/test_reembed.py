@@ -693,7 +693,7 @@ async def test_a_build_of_another_model_has_to_be_given_up_first(
 
 
 @pytest.mark.usefixtures("no_grace")
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_old_vectors_are_dropped_with_what_the_cache_holds_of_their_model(
     memory: AgentMem, server: Server, database: str, admin_dsn: str
 ) -> None:

@@ -7,7 +7,7 @@ import json
 import signal
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +19,10 @@ from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.cli import run
 from agent_reminiscence.config.constants import EMBEDDED_DATABASE
 from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
-from tests.support.command_line import program
+from tests.acceptance.conftest import Server, dsn
+from tests.support.command_line import environment
 from tests.support.processes import is_running, wait_until_ended
-from tests.support.serving_programs import PATIENCE_SECONDS, SETTINGS, Running, serving
+from tests.support.serving_programs import PATIENCE_SECONDS, Running, serving
 from tests.support.steps import wait_until_blocked
 
 
@@ -32,6 +33,12 @@ def data_dir() -> Iterator[Path]:
     # its watcher may still be stopping the embedded server, which writes until its end.
     with tempfile.TemporaryDirectory(prefix="reminiscence-served-", ignore_cleanup_errors=True) as folder:
         yield Path(folder) / "data"
+
+
+@pytest.fixture
+def place(config: Callable[..., Config]) -> Mapping[str, str]:
+    """What leads a server to this test's database, where it does not matter that it brings its own."""
+    return environment(config())
 
 
 def _postmaster(data_dir: Path) -> int:
@@ -214,26 +221,32 @@ def _refusal(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return said
 
 
-async def test_an_operator_s_own_token_lets_others_in(data_dir: Path, tmp_path: Path) -> None:
+async def test_an_operator_s_own_token_lets_others_in(place: Mapping[str, str], tmp_path: Path) -> None:
     """Given explicitly, it may be used at any address; it is in the printed address as well."""
     token = tmp_path / "token"
     token.write_text("k" * 43 + "\n")
-    async with serving("--data-dir", data_dir, "--host", "::", "--token-file", token) as running:
+    async with serving("--host", "::", "--token-file", token, settings=place) as running:
         assert running.token == "k" * 43
         async with running.client() as client:
             assert (await client.get("/metrics")).status_code == 200
 
 
-async def test_with_keys_no_token_is_made(data_dir: Path) -> None:
+async def test_with_keys_no_token_is_made(
+    place: Mapping[str, str],
+    server: Server,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """Nobody is let in by anything that was printed; a key of this database is what counts."""
-    created = program(
-        *("keys", "create", "--external-id", "ana", "--scope", "read", "--scope", "write", "--json"),
-        *("--data-dir", data_dir),
-        settings=SETTINGS,
-    )
-    assert created.returncode == 0, created.stderr
-    key = json.loads(created.stdout)["secret"]
-    async with serving("--data-dir", data_dir, "--keys", "--no-worker") as running:
+    with monkeypatch.context() as patch:
+        for name, value in place.items():
+            patch.setenv(name, value)
+        words = ["keys", "create", "--external-id", "ana", "--scope", "read", "--scope", "write", "--json"]
+        administrator = ["--admin-dsn", dsn(server.superuser(database))]
+        assert await asyncio.to_thread(run, words + administrator) == 0
+    key = json.loads(capsys.readouterr().out)["secret"]
+    async with serving("--keys", "--no-worker", settings=place) as running:
         assert running.token is None
         async with running.client(Authorization=f"Bearer {key}") as client:
             made = await client.post("/v1/memories", json={"title": "Plan", "content": "We ship on Friday."})
@@ -242,7 +255,7 @@ async def test_with_keys_no_token_is_made(data_dir: Path) -> None:
             assert (await client.get("/readyz")).status_code == 200
 
 
-async def test_settings_of_the_server_may_be_in_the_env_file(data_dir: Path, tmp_path: Path) -> None:
+async def test_settings_of_the_server_may_be_in_the_env_file(place: Mapping[str, str], tmp_path: Path) -> None:
     """Beside those of the memory; the environment and options win."""
     file = tmp_path / "memory.env"
     file.write_text(
@@ -250,8 +263,8 @@ async def test_settings_of_the_server_may_be_in_the_env_file(data_dir: Path, tmp
         "AGENT_REMINISCENCE_SERVER_METRICS_PUBLIC=true\n"
         "AGENT_REMINISCENCE_SERVER_ALLOWED_HOSTS=memory.example.org\n"
     )
-    settings = {"AGENT_REMINISCENCE_SERVER_TOKEN": "e" * 43}
-    words = ("--data-dir", data_dir, "--env-file", file, "--allowed-host", "other.example.org")
+    settings = {**place, "AGENT_REMINISCENCE_SERVER_TOKEN": "e" * 43}
+    words = ("--env-file", file, "--allowed-host", "other.example.org")
     async with serving(*words, settings=settings) as running:
         assert running.token == "e" * 43
         async with running.client() as client:
@@ -262,9 +275,9 @@ async def test_settings_of_the_server_may_be_in_the_env_file(data_dir: Path, tmp
             assert (await client.get("/metrics")).status_code == 200
 
 
-async def test_figures_count_no_request_s_own_words(data_dir: Path) -> None:
+async def test_figures_count_no_request_s_own_words(place: Mapping[str, str]) -> None:
     """Neither a tenant nor a question is in them, and nothing of either is on standard error."""
-    async with serving("--data-dir", data_dir) as running:
+    async with serving(settings=place) as running:
         async with running.client(**{"X-External-Id": "lisbon"}) as client:
             await client.post("/v1/recall", json={"query": "lisbon harbour"})
             await client.get("/v1/lisbon", params={"token": "lisbon"})

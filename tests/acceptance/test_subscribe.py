@@ -31,7 +31,7 @@ from agent_reminiscence.services.ledger import subscriptions
 from tests.acceptance.conftest import Server, SocketServer, dsn
 from tests.support.following import Follower, following
 from tests.support.proxy import DeafeningProxy
-from tests.support.servers import BOTH_SERVERS
+from tests.support.servers import BOTH_SERVERS, SECOND_SERVER_THOROUGHLY
 
 MakeConfig = Callable[..., Config]
 
@@ -289,7 +289,7 @@ asyncio.run(main())
 """
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_what_another_process_writes_comes(
     memory: AgentMem, server: Server, database: str, superuser: SqlExecutor
 ) -> None:

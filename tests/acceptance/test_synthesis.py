@@ -417,6 +417,9 @@ async def test_a_name_of_a_model_that_there_is_not_is_refused_at_the_start(confi
         await memory.initialize()
 
 
+@pytest.mark.everyday(
+    "nul within", "long", why="one that can be mended and one that cannot; the check itself has tests of its own"
+)
 @pytest.mark.parametrize("query", [" ", "\x00", "a\x00b", "x" * 30_000], ids=["blank", "nul", "nul within", "long"])
 async def test_a_query_of_a_model_is_checked_as_a_callers_is(config: MakeConfig, query: str) -> None:
     """What cannot be searched for is sent back, or cut, and breaks nothing."""

@@ -90,6 +90,7 @@ def suite(tmp_path: Path) -> Suite:
     return run
 
 
+@pytest.mark.everyday("one process", why="workers that share a server have a test of their own")
 @pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["one process", "two workers"])
 def test_the_suite_of_the_page_passes(suite: Suite, options: tuple[str, ...]) -> None:
     """The agent of the documentation, its tests, and as many more as make twenty."""

@@ -235,7 +235,7 @@ MOMENTS = st.integers(0, 6).map(lambda months: JANUARY + timedelta(days=30 * mon
 
 # One database serves all examples; each has a tenant of its own.
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(occurred=st.lists(MOMENTS, min_size=1, max_size=4))
 async def test_each_pair_of_times_finds_what_was_then_believed(memory: AgentMem, occurred: list[datetime]) -> None:

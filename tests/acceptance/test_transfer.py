@@ -547,6 +547,11 @@ _FORGERIES: dict[str, list[NewEvent]] = {
 }
 
 
+@pytest.mark.everyday(
+    "*-0",
+    "an update of an unknown memory-1200",
+    why="an event further on is met after whole pages, one time like another",
+)
 @pytest.mark.parametrize("events_behind", [0, 1_200])
 @pytest.mark.parametrize("forgery", _FORGERIES)
 async def test_events_that_cannot_be_applied_are_refused_without_a_word_of_what_they_say(

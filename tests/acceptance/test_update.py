@@ -250,7 +250,7 @@ def _edited(passages: list[str], edit: tuple[str, int, str]) -> list[str]:
 
 # One database serves all examples; each has a tenant of its own.
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(passages=st.lists(PASSAGE, min_size=1, max_size=8), edits=st.lists(EDIT, min_size=1, max_size=4))
 async def test_hits_say_where_they_stand_in_the_text_as_it_is_now(

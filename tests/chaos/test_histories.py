@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_OID, UUID, uuid4, uuid5
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
@@ -935,6 +936,8 @@ def test_names_that_merge_and_part_leave_what_their_ledger_gives(
     _try_histories(_open(test_server, database), _graph_histories, play, repetitions(everyday=3, reduced=6, full=250))
 
 
+# Each kind of text of a model is erased in tests/acceptance/test_memorizer_promises.py.
+@pytest.mark.thorough
 def test_what_a_model_has_made_of_texts_goes_where_they_go(test_server: TestServer, repetitions: Repetitions) -> None:
     """Facts, summaries and endings are replayed without the model, and whatever text is erased is in none of them."""
 

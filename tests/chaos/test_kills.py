@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent_reminiscence import AgentMem, Event
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
 from agent_reminiscence.database.connection import SqlExecutor
@@ -281,6 +283,8 @@ async def test_a_killed_process_loses_nothing_that_had_returned(
 # --- The server is killed --------------------------------------------------------------------------------------------
 
 
+# The memory that outlives its server, below, shows it every day.
+@pytest.mark.thorough
 async def test_a_killed_server_loses_nothing_that_had_returned(data_dir: Path, repetitions: Repetitions) -> None:
     """SIGKILL for the embedded server in the middle of several calls; the next start finds all that had returned.
 

@@ -203,7 +203,7 @@ async def _check(
                 assert await beliefs.evidence(tenant, one, **common) == evidence
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     seed=st.integers(0, 2**32 - 1),
     size=st.integers(1, 25),

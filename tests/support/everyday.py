@@ -1,8 +1,9 @@
-"""What `make test` runs: all that needs no Neo4j, Ollama or framework, and of what takes long one case that shows it.
+"""What `make test` runs: all that needs no Neo4j, Ollama or framework, and of what takes long some cases that show it.
 
-`--everyday` leaves out what is marked `thorough`, and all but the first case of each test of tests/chaos. A plugin
-of `conftest.py`. What is left out is deselected, not skipped, and the last line of a run says how many tests that were
-and which command runs them. Without the option nothing is left out.
+`--everyday` leaves out what is marked `thorough`, and all but the first case of each test of tests/chaos. Where a test
+has many cases that take the same path, `@pytest.mark.everyday("an id", "ids-*", why="…")` names those of `make test`;
+the other ones are thorough. A plugin of `conftest.py`. What is left out is deselected, not skipped, and the last line
+of a run says how many tests that were and which command runs them. Without the option nothing is left out.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 from collections import Counter, defaultdict
 from collections.abc import Generator
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
@@ -41,10 +43,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Begin to count."""
     config.addinivalue_line("markers", "thorough: takes long, and shows what a quicker test or case shows as well")
+    config.addinivalue_line(
+        "markers", "everyday(*ids, why): of its cases, those whose ids fit are for make test; the others are thorough"
+    )
     config.addinivalue_line("markers", "chaos: tries to break promises by force of numbers; all of tests/chaos")
     config.stash[_LEFT_OUT] = Counter()
     config.stash[_SECONDS] = defaultdict(float)
     config.pluginmanager.register(_Clock(config.stash[_SECONDS]))
+    config.pluginmanager.register(_Cases())
 
 
 def refuse_server(config: pytest.Config, mark: str) -> None:
@@ -78,6 +84,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
+
+
+class _Cases:
+    """Marks as thorough what `everyday` does not name, before `-m` selects."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        missing: set[tuple[str, str]] = set()
+        found: set[tuple[str, str]] = set()
+        for item in items:
+            mark = item.get_closest_marker("everyday")
+            if mark is None:
+                continue
+            test, _, case = item.nodeid.partition("[")
+            fitting = {(test, one) for one in mark.args if fnmatchcase(case.removesuffix("]"), one)}
+            found |= fitting
+            missing |= {(test, one) for one in mark.args}
+            if not fitting:
+                item.add_marker("thorough")
+        # Of a renamed case nobody would notice that it is not tried any more. One case alone may be asked for.
+        if missing - found and not any("[" in argument for argument in config.args):
+            named = "; ".join(f"{test}: {one!r}" for test, one in sorted(missing - found))
+            raise pytest.UsageError(f"the mark everyday names cases that there are not: {named}")
 
 
 def _reason(item: pytest.Item, seen: set[str]) -> str | None:

@@ -315,7 +315,7 @@ async def test_a_killed_watcher_is_replaced_by_the_next_user(data_dir: Path) -> 
 
 async def test_who_comes_after_a_killed_user_finds_a_server(data_dir: Path) -> None:
     """Whether the watcher has stopped the server, is just stopping it, or has not noticed yet."""
-    for _ in range(5):
+    for _ in range(3):
         async with _user_process(data_dir) as user:
             assert await _read_line(user) == "started"
             user.kill()

@@ -82,7 +82,7 @@ _MOMENTS = st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=_Z
 
 
 @settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(payload=_PAYLOADS, occurred_at=_MOMENTS)
 @example(payload={}, occurred_at=LONG_AGO)

@@ -151,6 +151,15 @@ async def _calls(test_server: TestServer, database: str) -> int:
 # A transaction that breaks --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.everyday(
+    "create-*-raises",
+    "consolidate-*-raises",
+    "*-memory_event-dies",
+    "create-chunk_norms_1-dies",
+    "update-chunk_norms_1-*",
+    "consolidate-shortterm_memory-dies",
+    why="each table fails, and each change at its first and last table; a transaction ends the same way for all",
+)
 @pytest.mark.parametrize(
     ("change", "table", "fault"), [(*pair, fault) for fault in ("raises", "dies") for pair in _WRITTEN]
 )
@@ -184,6 +193,13 @@ async def test_a_write_that_fails_at_any_table_leaves_every_row_as_it_was(
         assert await _calls(test_server, database) == 1
 
 
+@pytest.mark.everyday(
+    "create-*",
+    "*-active_memory",
+    "update-chunk_norms_1",
+    "consolidate-shortterm_memory",
+    why="each table once, and each change",
+)
 @pytest.mark.parametrize(("change", "table"), _WRITTEN)
 async def test_a_write_whose_backend_dies_once_is_there_once(
     memory: AgentMem, test_server: TestServer, database: str, faulty: Faulty, hurried: None, change: str, table: str
@@ -377,6 +393,7 @@ async def _check_words(memory: AgentMem, expected: int) -> None:
         assert found.hits[0].score_parts["words"] > 0
 
 
+@pytest.mark.everyday("kill", why="a server that had time to say so leaves less to be repaired")
 @pytest.mark.parametrize(
     "how", [signal.SIGINT, signal.SIGQUIT, signal.SIGKILL], ids=["fast shutdown", "immediate shutdown", "kill"]
 )
@@ -427,7 +444,7 @@ async def test_a_server_that_dies_while_a_memory_opens_is_started_again(folder: 
     assert not (folder / "data/postgres/postmaster.pid").exists()
 
 
-# Waits longer than it is willing to, at once; with an argument, where somebody has set up logging.
+# Opens a memory that is there already: patiently, then impatiently, then again where somebody has set up logging.
 _IMPATIENT = """
 import asyncio, logging, sys
 from pathlib import Path
@@ -437,21 +454,21 @@ async def main():
     async with AgentMem(Config(data_dir=Path(sys.argv[1]), embedding_provider="hash", worker=False)):
         pass
 
-if sys.argv[3:]:
-    logging.basicConfig(format="logged %(levelname)s: %(message)s")
-opening._SLOW_START_SECONDS = float(sys.argv[2])
+opening._SLOW_START_SECONDS = 3600.0
+asyncio.run(main())
+print("impatient", file=sys.stderr)
+opening._SLOW_START_SECONDS = 0.0
+asyncio.run(main())
+print("logging", file=sys.stderr)
+logging.basicConfig(format="logged %(levelname)s: %(message)s")
 asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize(
-    ("arguments", "begins"),
-    [(["0"], "agent_reminiscence: still starting"), (["0", "logging"], "logged WARNING: still"), (["3600"], None)],
-)
-def test_a_start_that_takes_long_says_what_it_waits_for(folder: Path, arguments: list[str], begins: str | None) -> None:
-    """One line on standard error, by way of logging if that is set up."""
+def test_a_start_that_takes_long_says_what_it_waits_for(folder: Path) -> None:
+    """One line on standard error, by way of logging if that is set up; one that is quick says nothing."""
     ran = subprocess.run(
-        [sys.executable, "-c", _IMPATIENT, folder / "data", *arguments],
+        [sys.executable, "-c", _IMPATIENT, folder / "data"],
         check=True,
         capture_output=True,
         text=True,
@@ -459,8 +476,10 @@ def test_a_start_that_takes_long_says_what_it_waits_for(folder: Path, arguments:
     )
 
     lines = ran.stderr.splitlines()
-    assert [line.startswith(begins) for line in lines] == [True] if begins else lines == []
-    assert all(str(folder / "data" / "postgres.log") in line for line in lines)
+    begins = ("impatient", "agent_reminiscence: still starting", "logging", "logged WARNING: still")
+    assert len(lines) == len(begins), lines
+    assert all(line.startswith(begin) for line, begin in zip(lines, begins, strict=True)), lines
+    assert all(str(folder / "data" / "postgres.log") in line for line in lines[1::2])
 
 
 async def test_a_new_database_is_on_disk_before_it_is_used(embedded: Config) -> None:
@@ -480,6 +499,8 @@ async def test_a_new_database_is_on_disk_before_it_is_used(embedded: Config) -> 
     assert row["unwritten"] < 1_000_000
 
 
+# Of a killed server under load, tests/chaos/test_kills.py shows it every day.
+@pytest.mark.thorough
 async def test_calls_under_way_when_the_server_is_killed_are_made_again(embedded: Config, folder: Path) -> None:
     """Writes with keys and reads need no help of the caller's; each write is there once."""
     chance = random.Random(_SEED)
@@ -559,6 +580,7 @@ async def _other_process(config: Config) -> AsyncIterator[Callable[[], Awaitable
     assert process.returncode == 0
 
 
+@pytest.mark.everyday("kill", why="a server that had time to say so leaves less to be repaired")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["fast shutdown", "kill"])
 async def test_a_subscription_outlives_its_embedded_server(embedded: Config, folder: Path, how: signal.Signals) -> None:
     """It goes on after the last event that came, whoever starts the server again: itself, if nobody else does."""

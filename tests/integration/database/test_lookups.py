@@ -10,13 +10,11 @@ from uuid import UUID
 import pytest
 
 from agent_reminiscence import AgentMem, Config, Turn
-from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_LOGIN, TIERS
+from agent_reminiscence.config.constants import APP_ROLE, TIERS
 from agent_reminiscence.database.connection import PLANNED_ONCE, SqlExecutor
-from agent_reminiscence.database.migrations import SchemaParameters
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.queries import load_parts, load_queries, vector_query
 from agent_reminiscence.database.repositories import chunk_vector
-from agent_reminiscence.database.schema import migrate
 from agent_reminiscence.domain.attributes import OF_TURN, equal_to, stored_path
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.index import chunk_number
@@ -36,9 +34,7 @@ _MOST_ROWS_READ_PER_CHUNK = 400
 @pytest.fixture
 async def database(test_server: TestServer) -> AsyncIterator[str]:
     """A database whose tenants all share one partition."""
-    name = await test_server.create_empty_database()
-    parameters = SchemaParameters(1, TEST_DIMENSION, HashEmbedder(TEST_DIMENSION).model_name)
-    await migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=parameters)
+    name = await test_server.create_database(partitions=1)
     yield name
     await test_server.drop_database(name)
 
@@ -204,23 +200,21 @@ async def test_a_turn_is_added_without_reading_the_others(
         assert sum(read.values()) < _LINES, read
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "find_uncached",
-        "find_missing",
-        "find_missing_of",
-        "count_missing",
-        "count_missing_of",
-        "lacks_vectors",
-        "count_chunks",
-    ],
+_ABOUT_VECTORS = (
+    "find_uncached",
+    "find_missing",
+    "find_missing_of",
+    "count_missing",
+    "count_missing_of",
+    "lacks_vectors",
+    "count_chunks",
 )
+
+
 async def test_what_has_no_vector_is_found_by_one_lookup_each(
-    test_server: TestServer, store: PostgresManager, filled: UUID, database: str, name: str
+    store: PostgresManager, filled: UUID, subtests: pytest.Subtests
 ) -> None:
     """Held against every vector, one more line of a text of twenty thousand lines could not be written."""
-    statement = load_queries("sql", "chunk_vector")[name].replace("{generation}", "1")
     params = {
         "external_id": _NEWCOMER,
         "memory_ids": [filled],
@@ -231,12 +225,16 @@ async def test_what_has_no_vector_is_found_by_one_lookup_each(
         "text_hashes": [sha256(str(number).encode()).hex() for number in range(_LINES)],
     }
 
-    async with store.transaction(_NEWCOMER, read_only=True) as db:
-        plan = await _explain(db, "ANALYZE, TIMING OFF", statement, params)
+    for name in _ABOUT_VECTORS:
+        with subtests.test(name):
+            statement = load_queries("sql", "chunk_vector")[name].replace("{generation}", "1")
 
-    assert f"loops={_LINES}" in plan, plan
-    held_against = sum(map(int, re.findall(r"Rows Removed by Join Filter: (\d+)", plan)))
-    assert held_against == 0, plan
+            async with store.transaction(_NEWCOMER, read_only=True) as db:
+                plan = await _explain(db, "ANALYZE, TIMING OFF", statement, params)
+
+            assert f"loops={_LINES}" in plan, plan
+            held_against = sum(map(int, re.findall(r"Rows Removed by Join Filter: (\d+)", plan)))
+            assert held_against == 0, plan
 
 
 async def _explain(db: SqlExecutor, options: str, statement: str, params: Mapping[str, object]) -> str:
@@ -326,17 +324,20 @@ async def _check_key(store: PostgresManager, table: str, columns: list[str]) -> 
     assert all(f"{column} = " in found_by.replace('"', "") for column in columns), plan
 
 
-@pytest.mark.parametrize(
-    ("file", "name"),
-    [
-        ("event_ledger", "read_memory_events"),
-        ("event_ledger", "find_writers"),
-        ("history", "find_titles"),
-        ("erasure", "find_by_memory"),
-    ],
+_OF_A_MEMORY = (
+    ("event_ledger", "read_memory_events"),
+    ("event_ledger", "find_writers"),
+    ("history", "find_titles"),
+    ("erasure", "find_by_memory"),
 )
+
+
 async def test_the_events_of_a_memory_are_read_without_the_others(
-    test_server: TestServer, config: Callable[..., Config], database: str, store: PostgresManager, file: str, name: str
+    test_server: TestServer,
+    config: Callable[..., Config],
+    database: str,
+    store: PostgresManager,
+    subtests: pytest.Subtests,
 ) -> None:
     """As the application sees them: row security forbids the planner some indexes that the owner's statements use."""
     async with AgentMem(config()) as memory:
@@ -353,13 +354,15 @@ async def test_the_events_of_a_memory_are_read_without_the_others(
         "known_at": datetime.now(UTC),
         "as_of": datetime.now(UTC),
     }
-    statement = load_queries("sql", file)[name]
+    for file, name in _OF_A_MEMORY:
+        with subtests.test(file=file, name=name):
+            statement = load_queries("sql", file)[name]
 
-    async with store.transaction(_NEWCOMER, read_only=True, settings=PLANNED_ONCE) as db:
-        plan = await _explain(db, "ANALYZE, TIMING OFF", statement, params)
+            async with store.transaction(_NEWCOMER, read_only=True, settings=PLANNED_ONCE) as db:
+                plan = await _explain(db, "ANALYZE, TIMING OFF", statement, params)
 
-    assert re.search(r"Index Cond: .*memory_id = ", plan), plan
-    assert sum(map(int, re.findall(r"Rows Removed by (?:Filter|Index Recheck): (\d+)", plan))) <= 1, plan
+            assert re.search(r"Index Cond: .*memory_id = ", plan), plan
+            assert sum(map(int, re.findall(r"Rows Removed by (?:Filter|Index Recheck): (\d+)", plan))) <= 1, plan
 
 
 @pytest.mark.parametrize("name", ["read_conversation_back", "find_last_position"])
@@ -413,30 +416,32 @@ async def test_whether_a_reflection_is_due_is_read_from_the_last_one_on(
     assert not re.search(r"rows=3\d\d(\.\d+)? loops", plan), plan
 
 
-@pytest.mark.parametrize(
-    ("file", "name", "index"),
-    [
-        ("chunk_similarity", "newest_compared", "number"),
-        ("graph", "last_entity_change", "position"),
-        ("graph", "list_names", "entity_id"),
-    ],
+_IN_ORDER = (
+    ("chunk_similarity", "newest_compared", "number"),
+    ("graph", "last_entity_change", "position"),
+    ("graph", "list_names", "entity_id"),
 )
+
+
 async def test_the_newest_are_read_in_the_order_of_an_index(
-    test_server: TestServer, database: str, store: PostgresManager, filled: UUID, file: str, name: str, index: str
+    test_server: TestServer, database: str, store: PostgresManager, filled: UUID, subtests: pytest.Subtests
 ) -> None:
     """Every consolidation asks for them: sorted, they would cost it more the more there is."""
     async with superuser(test_server, database) as db:
         await db.execute_script("ANALYZE")
-    queries = {**load_queries("sql", file), **load_parts("sql", file)}
-    statement = queries[name].replace("{condition}", "c.memory_id IS DISTINCT FROM $(memory_id)p")
     params = {"external_id": _NEWCOMER, "memory_id": filled, "compared": 9, "beginnings": ["h"], "limit": 9}
 
     # What little there is here may well be sorted: the question is whether the index can be read in its order.
     only_in_order = PLANNED_ONCE | {"enable_sort": "off", "enable_bitmapscan": "off"}
-    async with store.transaction(_NEWCOMER, read_only=True, settings=only_in_order) as db:
-        plan = await _explain(db, "COSTS OFF", statement, params)
+    for file, name, index in _IN_ORDER:
+        with subtests.test(file=file, name=name):
+            queries = {**load_queries("sql", file), **load_parts("sql", file)}
+            statement = queries[name].replace("{condition}", "c.memory_id IS DISTINCT FROM $(memory_id)p")
 
-    assert re.search(f"Index (Only )?Scan.* using \\w*external_id_{index}_idx", plan), plan
+            async with store.transaction(_NEWCOMER, read_only=True, settings=only_in_order) as db:
+                plan = await _explain(db, "COSTS OFF", statement, params)
+
+            assert re.search(f"Index (Only )?Scan.* using \\w*external_id_{index}_idx", plan), plan
 
 
 @pytest.mark.parametrize("with_outcomes", [True, False])
@@ -500,15 +505,14 @@ _A_FILTER = {
 }
 
 
-@pytest.mark.parametrize("name", _A_FILTER)
 @pytest.mark.parametrize("is_analysed", [True, False])
 async def test_what_a_filter_admits_is_found_by_an_index(
     test_server: TestServer,
     config: Callable[..., Config],
     database: str,
     store: PostgresManager,
-    name: str,
     is_analysed: bool,
+    subtests: pytest.Subtests,
 ) -> None:
     """As the application sees them, and by plans that are kept whatever a tenant asks: what is left out is not read."""
     async with AgentMem(config()) as memory:
@@ -524,6 +528,12 @@ async def test_what_a_filter_admits_is_found_by_an_index(
     if is_analysed:
         async with superuser(test_server, database) as db:
             await db.execute_script("ANALYZE")
+    for name in _A_FILTER:
+        with subtests.test(name):
+            await _check_filter(store, note.id, name)
+
+
+async def _check_filter(store: PostgresManager, memory_id: UUID, name: str) -> None:
     is_of_turns = name == "find_turns"
     first, after = equal_to(59)
     params: dict[str, object] = {
@@ -534,7 +544,7 @@ async def test_what_a_filter_admits_is_found_by_an_index(
         "highs": [after],
         "wanted": 1,
         "of_all": False,
-        "memory_ids": [note.id] if name == "find_passing_of_memories" else [],
+        "memory_ids": [memory_id] if name == "find_passing_of_memories" else [],
         "numbers": [chunk_number(60, 0)],
         "tiers": list(TIERS),
         "min_confidence": 0.0,

@@ -137,7 +137,7 @@ _CHANGES = st.lists(
 
 
 @settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(changes=_CHANGES)
 async def test_counts_and_languages_follow_any_history(
@@ -231,6 +231,7 @@ async def test_without_a_memory_every_other_row_of_the_index_is_the_same_to_the_
     assert await index_rows(administrator, external_id) == rows
 
 
+@pytest.mark.everyday("3", why="either is smaller than the stream, so that there are several pages")
 @pytest.mark.parametrize("events", [1, 3])
 async def test_the_size_of_a_batch_moves_nothing(
     memory: AgentMem,

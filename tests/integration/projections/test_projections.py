@@ -291,7 +291,7 @@ _BEGINNINGS = st.lists(st.sampled_from(_SENTENCES), min_size=1, max_size=5)
 
 
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(first=_BEGINNINGS, second=_BEGINNINGS, steps=_STEPS)
 async def test_after_any_edits_the_tables_agree(

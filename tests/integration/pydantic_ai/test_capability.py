@@ -38,7 +38,7 @@ from pydantic_ai.tools import DeferredToolResults
 
 from agent_reminiscence import AgentMem, Config, Conversation, InvalidInputError
 from agent_reminiscence.exceptions import ConfigurationError, NotInitializedError
-from agent_reminiscence.integrations.pydantic_ai import GUIDE, ORIGIN, Reminiscence
+from agent_reminiscence.integrations.pydantic_ai import GUIDE, ORIGIN, Reminiscence, messages
 from agent_reminiscence.sync import AgentMem as SyncMem
 from tests.conftest import TestServer
 
@@ -352,19 +352,29 @@ async def test_no_result_keeps_its_run_from_being_recorded(memory: AgentMem, out
 
 
 async def test_characters_that_no_store_takes_do_not_cost_the_record(memory: AgentMem) -> None:
-    """They are replaced, and a text that is too long is cut off; what was meant can still be recalled."""
-    script = Script(says("It is red \ud83d and blue."), says("Long."))
-    agent = agent_of(memory, script, on_error="raise")
+    """They are replaced; what was meant can still be recalled."""
+    agent = agent_of(memory, Script(says("It is red \ud83d and blue.")), on_error="raise")
 
     await agent.run("Where is \0 my boat?", deps=ANA, conversation_id="chat")
-    await agent.run("boat " * 201_000, deps=ANA, conversation_id="long")
 
     assert await said(memory, "ana", "chat") == [
         ("user", "Where is \ufffd my boat?"),
         ("assistant", "It is red \ufffd and blue."),
     ]
+
+
+@pytest.mark.parametrize("limit", [2_000, pytest.param(messages._MAX_TEXT, marks=pytest.mark.thorough)])
+async def test_a_text_that_is_too_long_is_cut_off(
+    memory: AgentMem, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    """It does not cost the record either; at the limit that counts, which takes longer, the store takes it."""
+    monkeypatch.setattr(messages, "_MAX_TEXT", limit)
+    agent = agent_of(memory, Script(says("Long.")), on_error="raise")
+
+    await agent.run("boat " * (limit // 5 + 1_000), deps=ANA, conversation_id="long")
+
     [(_, question), (_, answer)] = await said(memory, "ana", "long")
-    assert (len(question), answer) == (999_899, "Long.")
+    assert (len(question), answer) == (limit - 1, "Long.")
 
 
 @pytest.mark.parametrize("remember", ["never", "completed", "always"])

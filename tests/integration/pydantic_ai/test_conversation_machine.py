@@ -269,6 +269,6 @@ def test_the_store_does_what_the_one_in_memory_does(test_server: TestServer, dat
         runner.run(memory.initialize())
         try:
             machine = type("Machine", (ConversationMachine,), {"runner": runner, "memory": memory})
-            run_state_machine_as_test(machine, settings=settings(max_examples=30, stateful_step_count=25))
+            run_state_machine_as_test(machine, settings=settings(max_examples=12, stateful_step_count=25))
         finally:
             runner.run(memory.close())

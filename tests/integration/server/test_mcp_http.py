@@ -85,6 +85,7 @@ async def test_without_a_valid_key_nothing_is_answered(served: Served) -> None:
             assert answer.headers["content-type"] == "application/problem+json"
 
 
+@pytest.mark.everyday("auto", "legacy", why="between programs of today, auto finds what the third names")
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_key_counts_for_each_request(served: Served, keys: Keys, mode: str) -> None:
     """Once it is revoked or has expired, a client that is connected gets nothing any more."""
@@ -95,6 +96,7 @@ async def test_a_key_counts_for_each_request(served: Served, keys: Keys, mode: s
             await client.call_tool("recall", {"query": "What does Ida drink?"})
 
 
+@pytest.mark.everyday("auto", "legacy", why="between programs of today, auto finds what the third names")
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_key_without_the_scope_is_told_so(served: Served, mode: str) -> None:
     """By the tool, so that the model can say it."""
@@ -104,6 +106,7 @@ async def test_a_key_without_the_scope_is_told_so(served: Served, mode: str) -> 
     assert told == "this credential lacks the scope memory:write"
 
 
+@pytest.mark.everyday("auto", "legacy", why="between programs of today, auto finds what the third names")
 @pytest.mark.parametrize("mode", MODES)
 async def test_only_a_delegate_names_the_tenant(served: Served, mode: str) -> None:
     """In a header, which the model does not write; whoever may not is refused, not ignored."""
@@ -145,7 +148,7 @@ async def test_two_tenants_on_one_connection_are_never_mixed(served: Served) -> 
                 assert f"{other} keeps" not in text + more
 
             await asyncio.gather(
-                *(use(tenant, client, number) for number in range(4) for tenant, client in clients),
+                *(use(tenant, client, number) for number in range(2) for tenant, client in clients),
             )
 
 
@@ -187,6 +190,7 @@ async def test_what_is_no_message_is_refused(served: Served) -> None:
             assert answer.status_code == status, (body[:20], headers, revision)
 
 
+@pytest.mark.everyday("auto", why="between programs of today, auto finds what the other one names")
 @pytest.mark.parametrize("mode", ["auto", "2026-07-28"])
 async def test_a_call_that_is_given_up_is_ended_in_the_server(
     served: Served, test_server: TestServer, database: str, mode: str
@@ -206,6 +210,7 @@ async def test_a_call_that_is_given_up_is_ended_in_the_server(
     assert [one["content"] for one in listed["memories"]] == ["Kept 1.", "Kept 2."]
 
 
+@pytest.mark.everyday("auto", "legacy", why="between programs of today, auto finds what the third names")
 @pytest.mark.parametrize("mode", MODES)
 async def test_the_calls_of_a_client_that_leaves_are_ended(
     served: Served, test_server: TestServer, database: str, mode: str

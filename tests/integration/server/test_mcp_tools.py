@@ -79,7 +79,8 @@ async def client(memory: AgentMem) -> AsyncIterator[Client]:
         yield client
 
 
-@pytest.fixture(params=MODES)
+# Between programs of today, auto finds what the last one names.
+@pytest.fixture(params=[*MODES[:-1], pytest.param(MODES[-1], marks=pytest.mark.thorough)])
 async def any_client(memory: AgentMem, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
     """Ida's client, in each mode."""
     async with held(_client(memory, request.param)) as client:
@@ -536,6 +537,7 @@ async def test_no_log_quotes_arguments_or_memories(any_client: Client, caplog: p
     assert "marmalade" not in caplog.text
 
 
+@pytest.mark.everyday("auto", "legacy", why="between programs of today, auto finds what the third names")
 @pytest.mark.parametrize("mode", MODES)
 async def test_what_an_answer_cost_that_is_given_up_is_recorded(config: Callable[..., Config], mode: str) -> None:
     """The SDK cancels at each `await`; otherwise who gives up often enough has no limit of the day."""
@@ -562,6 +564,7 @@ async def test_what_an_answer_cost_that_is_given_up_is_recorded(config: Callable
     assert [(one["outcome"], one["usage"][0]["requests"]) for one in asked] == [("cancelled", 2)]
 
 
+@pytest.mark.everyday("auto", "legacy", why="between programs of today, auto finds what the third names")
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_call_that_is_given_up_lets_go_of_all_it_holds(
     config: Callable[..., Config], test_server: TestServer, database: str, mode: str

@@ -90,6 +90,9 @@ async def test_a_token_acts_for_its_subject(served: Served) -> None:
         assert (await client.get("/v1/whoami")).status_code == 403
 
 
+@pytest.mark.everyday(
+    "alg published-*", "no alg published-ES256", why="whether a key names its algorithm is one question for all of them"
+)
 @pytest.mark.parametrize("algorithm", ["RS256", "PS256", "ES256", "ES384", "EdDSA"])
 @pytest.mark.parametrize("named", [True, False], ids=["alg published", "no alg published"])
 async def test_each_asymmetric_algorithm_that_is_allowed_is_checked(algorithm: str, named: bool) -> None:

@@ -6,7 +6,7 @@ import json
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence.agents.material import as_line, cut, quoted
@@ -31,6 +31,7 @@ _TEXT = st.lists(st.one_of(st.text(), st.characters(), st.sampled_from(_BREAKS))
 _ROWS = st.lists(st.dictionaries(_TEXT, st.one_of(_TEXT, st.integers(), st.booleans(), st.none())), max_size=5)
 
 
+@settings(max_examples=40)
 @given(rows=_ROWS)
 def test_each_row_is_a_line_that_reads_back(rows: list[dict[str, object]]) -> None:
     """Whatever a text holds, there are as many lines as rows between the two that fence them."""

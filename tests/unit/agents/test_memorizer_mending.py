@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -350,6 +350,7 @@ _PLANS = st.fixed_dictionaries(
 )
 
 
+@settings(max_examples=40)
 @given(plan=_PLANS)
 def test_whatever_is_in_a_plan_the_rest_can_be_taken_over(plan: dict[str, Any]) -> None:
     """It names passages that exist and times that follow each other, and is trusted no more than it rests on."""

@@ -246,7 +246,7 @@ def _histories(draw: st.DrawFn) -> list[list[tuple[str, int]]]:
     return versions
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(_histories(), st.data())
 def test_every_line_keeps_its_first_date_through_every_history(
     versions: list[list[tuple[str, int]]], data: st.DataObject

@@ -30,7 +30,7 @@ WORDS = ("boat", "red", "harbour", "mara", "lamp", "storm", "may")
 VECTORS: tuple[Vector, ...] = ((1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.6, 0.8), (0.8, -0.6))
 
 # A busy machine is slow, not wrong.
-THOROUGH = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+THOROUGH = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 words = st.lists(st.sampled_from(WORDS), max_size=6).map(tuple)
 vectors = st.none() | st.sampled_from(VECTORS)
@@ -108,7 +108,7 @@ def note(position: int, *lines: str, heading: str = "", speaker: int = 0) -> lis
     ]
 
 
-@settings(THOROUGH, max_examples=150)
+@settings(THOROUGH, max_examples=60)
 @given(st.data())
 def test_every_part_is_what_the_formula_says_of_the_texts(data: st.DataObject) -> None:
     """Sums over arrays give what a reader of the texts gets, window by window."""

@@ -177,7 +177,7 @@ _PIECES = st.lists(
 
 
 @given(_PIECES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_text_is_settled_by_one_redaction(pieces: list[str]) -> None:
     """Whatever stands beside what: a second redaction finds nothing more, and counts agree with placeholders."""
     text = "".join(pieces)
@@ -189,7 +189,7 @@ def test_any_text_is_settled_by_one_redaction(pieces: list[str]) -> None:
 
 
 @given(st.text(max_size=300))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_unicode_is_looked_through_without_an_error(text: str) -> None:
     """Surrogates, marks and unassigned characters included."""
     assert isinstance(_DEFAULT.redact(text), Redaction)
@@ -236,8 +236,8 @@ def test_digits_of_other_scripts_are_digits() -> None:
     ],
 )
 def test_no_pattern_grows_faster_than_its_text(piece: str) -> None:
-    """A megabyte of beginnings is looked through; a pattern that tries each pair of them would take days."""
-    text = piece * (1_000_000 // len(piece))
+    """Many beginnings are looked through; a pattern that tries each pair of them would take hours."""
+    text = piece * (300_000 // len(piece))
 
     assert isinstance(_DEFAULT.redact(text), Redaction)
 

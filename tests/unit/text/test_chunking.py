@@ -59,7 +59,7 @@ def assert_tiles(text: str, spans: list[TextSpan]) -> None:
     assert edges[-1] == len(text)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(TEXT, st.integers(1, 150))
 @example("\n \n", 5)
 @example("Alice: \u2028", 1)
@@ -74,7 +74,7 @@ def test_spans_tile_any_text_within_the_limit(text: str, max_tokens: int) -> Non
     assert spans == chunk_text(text, max_tokens=max_tokens)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(spoken_text(), st.sampled_from([None, "Carol"]), st.integers(1, 60))
 def test_every_piece_of_a_turn_has_its_speaker(
     spoken: tuple[str, list[Turn]], speaker: str | None, max_tokens: int
@@ -442,7 +442,7 @@ _FENCE_PIECES = st.lists(
 
 
 @given(_FENCE_PIECES, st.integers(0, 20), st.integers(0, 20))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=150, deadline=None)
 @example("a\r```\r\n~~~ b", 0, 0)
 def test_fences_are_found_where_the_pattern_finds_them(text: str, cut: int, rest: int) -> None:
     """Looked for by their marks, in a part of a text as in all of it."""

@@ -200,7 +200,7 @@ _PASSAGES = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(passages=_PASSAGES)
 @example(passages=[Passage(memory=0, title="", text=f"{'word ' * 13}: more", start=_MAY)])
 @example(passages=[Passage(memory=0, title="", text=f"{'word ' * 12}: more", start=_MAY)])
@@ -312,7 +312,7 @@ def test_a_summary_comes_first() -> None:
     assert render([], summary=Summary(name="x", text=" \n", written=_MAY)) == ""
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(passages=_PASSAGES, summary=_SUMMARIES)
 def test_whatever_a_summary_says_can_be_read_back(passages: list[Passage], summary: Summary) -> None:
     """No line of it passes for anything else, and the passages are those that are shown without it."""
@@ -350,7 +350,7 @@ def test_nobody_forges_a_label_in_a_summary(text: str) -> None:
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(passages=_PASSAGES, summary=_SUMMARIES, budget=st.integers(1, 400))
 def test_a_summary_and_passages_keep_the_budget_together(
     passages: list[Passage], summary: Summary, budget: int
@@ -372,7 +372,7 @@ def test_a_summary_and_passages_keep_the_budget_together(
 # Budgets ------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(passages=_PASSAGES, budget=st.integers(1, 400))
 def test_a_budget_is_kept_and_filled(passages: list[Passage], budget: int) -> None:
     """Counted over all that is rendered; nothing is left out that would have fitted."""
@@ -387,7 +387,7 @@ def test_a_budget_is_kept_and_filled(passages: list[Passage], budget: int) -> No
         assert count_tokens(page.write()) > budget
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(passages=_PASSAGES, budget=st.integers(1, 400))
 def test_what_is_chosen_for_a_budget_fits_it_alone(passages: list[Passage], budget: int) -> None:
     """Renumbered, so that a result holds only what was chosen."""

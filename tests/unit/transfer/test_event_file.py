@@ -154,7 +154,7 @@ def small(tmp_path: Path) -> Path:
 # What comes back ------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(events=_streams(), size=st.integers(1, 4))
 def test_events_come_back_as_they_were(
     tmp_path_factory: pytest.TempPathFactory, events: list[Event], size: int
@@ -500,7 +500,7 @@ def test_lines_behind_the_footer_are_refused(small: Path) -> None:
     assert "line 4 is not the last line, as the footer must be" in _refusal(small)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(data=st.binary(max_size=200), frame=st.booleans())
 def test_no_bytes_make_the_reader_fail_otherwise(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, frame: bool

@@ -193,7 +193,7 @@ def test_a_hostile_text_opens_no_layer() -> None:
 SCENES = st.lists(st.sampled_from(["a door", "x", "the mill stands still, and nobody knows why"]), max_size=9)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(ledgers(), SCENES, st.booleans(), st.booleans(), st.data())
 def test_a_prompt_is_cut_as_little_as_its_budget_allows(
     events: list[Event], scene: list[str], has_extra: bool, is_reflecting: bool, data: st.DataObject
@@ -268,7 +268,7 @@ async def test_what_is_erased_is_in_no_prompt(use_salience: bool, threshold: int
     assert await later.recall(as_read([*events, receipt]), "the code") == context
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(ledgers(), ledgers(), st.sampled_from(AGENTS), st.booleans(), st.none() | st.integers(1, 400))
 async def test_a_context_holds_nothing_that_its_agent_may_not_see(
     events: list[Event], lies: list[Event], agent: str, is_reflecting: bool, budget: int | None
@@ -295,7 +295,7 @@ async def test_a_context_holds_nothing_that_its_agent_may_not_see(
     assert "secret" not in spiced.text
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(ledgers(), looks(), st.booleans(), st.booleans())
 async def test_in_steps_is_from_scratch(
     events: list[Event], moments: list[tuple[int, int]], use_salience: bool, is_reflecting: bool

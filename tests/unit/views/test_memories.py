@@ -82,6 +82,7 @@ def test_the_global_kinds_are_configured() -> None:
     assert positions(SalienceMemory("mara", visibility=spoken).visible(events, "", 0)) == [1, 3]
 
 
+@settings(max_examples=40)
 @given(ledgers(), st.randoms(), WINDOWS)
 def test_episodic_memory_is_the_end_of_what_is_visible(events: list[Event], random: Random, window: int) -> None:
     """In order of position, whatever order the events come in."""
@@ -117,7 +118,7 @@ def naive(
     return sorted((one[3] for one in best), key=lambda event: event.position)
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(ledgers(), SCENES, TURNS, WINDOWS, st.none() | st.dictionaries(st.integers(1, 45), st.floats(0, 1), max_size=9))
 def test_salience_is_its_definition(
     events: list[Event], scene: str, turn: int | None, window: int, shares: dict[int, float] | None
@@ -148,6 +149,7 @@ def test_invisible_events_change_nothing(events: list[Event], random: Random, sc
         assert memory(events) == memory(visible) == memory(replaced) == memory(as_read(events))
 
 
+@settings(max_examples=40)
 @given(ledgers(), looks(), SCENES, TURNS)
 async def test_in_steps_is_from_scratch(
     events: list[Event], moments: list[tuple[int, int]], scene: str, turn: int | None
@@ -183,6 +185,7 @@ async def test_who_heard_a_text_forgets_it_like_who_never_did(events: list[Event
         assert index.search(query, 50) == fresh.search(query, 50)
 
 
+@settings(max_examples=40)
 @given(ledgers(), ledgers(), st.sampled_from(AGENTS), SCENES, TURNS)
 async def test_no_index_shows_an_agent_what_it_may_not_see(
     events: list[Event], lies: list[Event], agent: str, scene: str, turn: int | None

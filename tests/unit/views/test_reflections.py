@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence.domain.event import Event
@@ -248,6 +248,7 @@ def reflective_ledgers(draw: st.DrawFn) -> list[Event]:
     return events
 
 
+@settings(max_examples=40)
 @given(reflective_ledgers(), looks(), st.randoms())
 def test_in_steps_is_from_scratch(events: list[Event], moments: list[tuple[int, int]], random: Any) -> None:
     """However a ledger is cut, shuffled or erased; and a belief rests only on what its author saw before."""
@@ -270,6 +271,7 @@ def test_in_steps_is_from_scratch(events: list[Event], moments: list[tuple[int, 
             assert left[one] in graph.evidence(belief.id)
 
 
+@settings(max_examples=40)
 @given(reflective_ledgers(), st.lists(st.integers(0, 40), max_size=4))
 def test_who_heard_a_text_forgets_it_like_who_never_did(events: list[Event], cuts: list[int]) -> None:
     """A subscription brings events whole, and the receipt later; after that, nothing tells the two apart."""

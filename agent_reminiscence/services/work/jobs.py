@@ -110,6 +110,8 @@ class JobQueue:
                     stalled_worker_timeout=self._silence_seconds,
                 )
             )
+            # If this task is abandoned, its jobs end later, when nobody asks any more how.
+            serving.add_done_callback(lambda done: done.cancelled() or done.exception())
             app.job_manager = _JobManager(app.connector, serving)
             try:
                 await asyncio.wait({serving})

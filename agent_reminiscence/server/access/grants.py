@@ -122,8 +122,8 @@ def named_tenant(value: str) -> str:
         raise ProblemError(
             400,
             "tenant-invalid",
-            f"X-External-Id must name a tenant by 1 to {MAX_ID_CHARACTERS} characters, as percent-encoded UTF-8, in which"
-            " % is %25",
+            f"X-External-Id must name a tenant by 1 to {MAX_ID_CHARACTERS} characters, as percent-encoded UTF-8 (a % is"
+            " %25)",
         )
     return tenant
 

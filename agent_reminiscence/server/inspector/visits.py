@@ -39,7 +39,7 @@ _logger = logging.getLogger("agent_reminiscence.server")
 _MISSING: Final[Mapping[type[ReminiscenceError], str]] = {
     EntityNotFoundError: "There is no such entity; Graph lists those that are named most.",
     ExternalIdNotFoundError: "Nothing was ever stored for this external_id; check its spelling.",
-    MemoryNotFoundError: "There is no such memory or version, or it is archived already; Memories lists those there are.",
+    MemoryNotFoundError: "There is no such memory or version, or it is archived already; see the list of memories.",
     ProfileNotFoundError: "There is no such profile, or there was none at that time; Ask lists those there are.",
     RelationshipNotFoundError: "There is no such relationship; Graph shows those of a name.",
 }

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import shutil
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -79,9 +78,8 @@ def serve(
         return asyncio.run(_serve(memory, settings, with_keys=keys))
     folder = tempfile.mkdtemp(prefix="reminiscence-demo-") if database.data_dir is None else database.data_dir
     try:
-        asyncio.run(_prepare_demo(folder))
         memory = AgentMem(showcase_config(folder, worker=not no_worker))
-        return asyncio.run(_serve(memory, settings, with_keys=keys, tour=TOUR))
+        return asyncio.run(_serve(memory, settings, with_keys=keys, demo=folder))
     finally:
         if database.data_dir is None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -109,9 +107,7 @@ def _read_token(path: Path) -> str:
         raise InvalidInputError(f"--token-file {str(path)!r} cannot be read ({type(error).__name__})") from None
 
 
-async def _serve(
-    memory: AgentMem, config: ServerConfig, *, with_keys: bool, tour: Sequence[tuple[str, str]] = ()
-) -> int:
+async def _serve(memory: AgentMem, config: ServerConfig, *, with_keys: bool, demo: str | None = None) -> int:
     from agent_reminiscence.server.process import Server
 
     server = Server(memory, config, with_keys=with_keys)
@@ -121,12 +117,15 @@ async def _serve(
         say(out, f"Serving on {server.url}; Ctrl-C stops it. Open:")
         # Alone in its line, and whole, so that it can be copied.
         say(out, server.entrance)
-        if tour:
+        if demo is not None:
             say(out, "Whose memories to look at first:")
-        for tenant, what in tour:
-            say(out, f"  {tenant}: {what}")
+            for tenant, what in TOUR:
+                say(out, f"  {tenant}: {what}")
         out.file.flush()
 
+    if demo is not None:
+        # After the server: a port that is taken is told at once, and not after a story.
+        await _prepare_demo(demo)
     async with server:
         await server.run(announce)
     complain("agent-reminiscence: stopped")

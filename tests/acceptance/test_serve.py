@@ -203,11 +203,12 @@ def test_what_would_be_open_or_cannot_be_is_refused_before_anything_is_written(
     assert not data_dir.exists()
 
 
-def test_a_port_that_is_taken_is_told(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Before the memory is opened."""
+@pytest.mark.parametrize("words", [[], ["--demo"]])
+def test_a_port_that_is_taken_is_told(words: list[str], data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before the memory is opened, and before the demo's story is told."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        said = _refusal(["--port", str(port), "--data-dir", str(data_dir)], capsys)
+        said = _refusal([*words, "--port", str(port), "--data-dir", str(data_dir)], capsys)
     assert f"cannot listen on '127.0.0.1', port {port}: Address already in use" in said
     assert not data_dir.exists()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 from urllib.parse import unquote
 
 from agent_reminiscence.config.constants import MAX_ID_CHARACTERS
@@ -12,6 +14,9 @@ from agent_reminiscence.domain.access import AccessScope as Scope
 from agent_reminiscence.server.problems import ProblemError
 
 __all__ = ["Caller", "Grant", "Scope", "acting_for", "is_external_id", "named_tenant"]
+
+# ASCII, and each % begins a byte: one that was forgotten to be encoded is not guessed at.
+_PERCENT_ENCODED: Final = re.compile(r"(?:[\x00-\x24\x26-\x7f]|%[0-9A-Fa-f]{2})*")
 
 
 @dataclass(slots=True)
@@ -110,14 +115,15 @@ def named_tenant(value: str) -> str:
         ProblemError: 400 if it names none.
     """
     try:
-        tenant = unquote(value, errors="strict") if value.isascii() else ""
+        tenant = unquote(value, errors="strict") if _PERCENT_ENCODED.fullmatch(value) else ""
     except UnicodeDecodeError:
         tenant = ""
     if not is_external_id(tenant):
         raise ProblemError(
             400,
             "tenant-invalid",
-            f"X-External-Id must name a tenant by 1 to {MAX_ID_CHARACTERS} characters, as percent-encoded UTF-8",
+            f"X-External-Id must name a tenant by 1 to {MAX_ID_CHARACTERS} characters, as percent-encoded UTF-8 (a % is"
+            " %25)",
         )
     return tenant
 

@@ -94,7 +94,7 @@ class Memories:
     async def show(self, visit: Visit) -> Response:
         """One memory."""
         tenant, memory = visit.tenant, visit.memory
-        history = await memory.admin.history(tenant, visit.named("memory_id"))
+        history = await memory.admin.history(tenant, visit.named_id("memory_id"))
         versions = history.versions
         number = visit.given.number("version", versions[-1].version)
         version = version_of(history, number)
@@ -125,7 +125,7 @@ class Memories:
 
     async def show_passage(self, visit: Visit) -> Response:
         """A passage between its neighbours, as a part of another page."""
-        history = await visit.memory.admin.history(visit.tenant, visit.named("memory_id"))
+        history = await visit.memory.admin.history(visit.tenant, visit.named_id("memory_id"))
         number = visit.given.number("version", history.versions[-1].version)
         passages = passages_of(history, version_of(history, number))
         wanted = str(visit.named("chunk_id"))
@@ -146,14 +146,14 @@ class Memories:
     async def ask_archive(self, visit: Visit) -> Response:
         """Whether it is meant."""
         tenant = visit.tenant_for(Scope.WRITE)
-        history = await visit.memory.admin.history(tenant, visit.named("memory_id"))
+        history = await visit.memory.admin.history(tenant, visit.named_id("memory_id"))
         return visit.show("archive.html", history=history, version=history.versions[-1])
 
     async def archive(self, visit: Visit) -> Response:
         """Archive a memory."""
         tenant = visit.tenant_for(Scope.WRITE)
         done = await visit.memory.admin.archive(
-            tenant, visit.named("memory_id"), end_chunks=visit.given.flag("end_chunks"), actor=visit.actor
+            tenant, visit.named_id("memory_id"), end_chunks=visit.given.flag("end_chunks"), actor=visit.actor
         )
         return go(f"/memories/{done.id}")
 

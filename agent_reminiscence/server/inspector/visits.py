@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from typing import Final, cast
 from urllib.parse import urlencode
+from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -28,20 +29,21 @@ from agent_reminiscence.exceptions import (
     VersionConflictError,
 )
 from agent_reminiscence.server.access.grants import Caller, Scope
-from agent_reminiscence.server.inspector.fields import Fields, of_address, of_body
+from agent_reminiscence.server.inspector.fields import Fields, of_address, of_body, uuid_of
 from agent_reminiscence.server.inspector.rendering import render
 from agent_reminiscence.server.paths import is_under, path_of
 from agent_reminiscence.server.problems import ProblemError
 
 _logger = logging.getLogger("agent_reminiscence.server")
 
-_MISSING: Final = (
-    EntityNotFoundError,
-    ExternalIdNotFoundError,
-    MemoryNotFoundError,
-    ProfileNotFoundError,
-    RelationshipNotFoundError,
-)
+_MISSING: Final[Mapping[type[ReminiscenceError], str]] = {
+    EntityNotFoundError: "There is no such entity; Graph lists those that are named most.",
+    ExternalIdNotFoundError: "Nothing was ever stored for this external_id; check its spelling.",
+    MemoryNotFoundError: "There is no such memory or version, or it is archived already; see the list of memories.",
+    ProfileNotFoundError: "There is no such profile, or there was none at that time; Ask lists those there are.",
+    RelationshipNotFoundError: "There is no such relationship; Graph shows those of a name.",
+}
+"""What a page says is not there; the errors themselves name calls of Python."""
 _TITLES: Final = {
     400: "This cannot be asked",
     403: "Not allowed",
@@ -113,6 +115,14 @@ class Visit:
         """A part of the path."""
         return cast("str", self.request.path_params[name])
 
+    def named_id(self, name: str) -> UUID:
+        """A part of the path that is an id.
+
+        Raises:
+            InvalidInputError: It is none.
+        """
+        return uuid_of(self.named(name), name)
+
     def show(self, template: str, *, status: int = 200, **shown: object) -> Response:
         """A page."""
         return render(self.request, template, self.caller, status=status, given=self.given, **shown)
@@ -167,7 +177,7 @@ def _status(error: ReminiscenceError) -> int:
         case ConfigurationError():
             return 400
         case UsageError():
-            return 404 if isinstance(error, _MISSING) else 400
+            return 404 if type(error) in _MISSING else 400
         case VersionConflictError():
             return 409
         case AgentError() | EmbeddingError():
@@ -186,4 +196,4 @@ def _detail(request: Request, error: ReminiscenceError) -> str:
                 " far it is behind."
             )
         return "The database does not answer as it should. Try again; the log of the server says more."
-    return str(error)
+    return _MISSING.get(type(error)) or str(error)

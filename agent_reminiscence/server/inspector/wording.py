@@ -153,7 +153,7 @@ def _merged(payload: _Payload) -> str:
 
 def _relationship_ended(payload: _Payload) -> str:
     why = f" “{shortened(payload['why'])}”" if payload.get("why") else ""
-    return f"A relationship is over since {str(payload['end_date'])[:10]}.{why}"
+    return f"A relationship ended on {str(payload['end_date'])[:10]}.{why}"
 
 
 def _stated(payload: _Payload) -> str:

@@ -28,7 +28,12 @@ AWAY: Final = "the memory is not available at the moment; nothing was written, s
 
 _MAX_SHOWN_NAME: Final = 64
 _MAX_SHOWN_FAULTS: Final = 5
-_FAULTS: Final = {"extra_forbidden": "there is no such argument", "missing": "is missing"}
+_FAULTS: Final = {
+    "extra_forbidden": "there is no such argument",
+    "missing": "is missing",
+    # Pydantic's words for this one quote a character.
+    "uuid_parsing": "write an id as list_memories shows it",
+}
 
 
 def worded(error: ReminiscenceError) -> str:

@@ -16,7 +16,7 @@ UNEXPECTED: Final = "that failed for a reason that only the server's log names"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
-    """How one kind of tools tells of failures. None of it quotes a memory, or the value of an argument.
+    """How one kind of tools tells of failures. None of it quotes a memory, or a text that was to become one.
 
     Attributes:
         unknown_tool: Answers a call of a tool that is not there, given its name; or raises `MCPError`.

@@ -189,7 +189,9 @@ def _of_fields(faults: Sequence[Any]) -> ProblemError:
         {
             "at": ".".join(map(str, fault["loc"]))[:_MAX_PATH_CHARACTERS],
             # Pydantic's words for this one quote a character.
-            "problem": "Input should be a UUID" if fault["type"] == "uuid_parsing" else fault["msg"],
+            "problem": "Input should be a UUID"
+            if fault["type"] == "uuid_parsing"
+            else fault["msg"].removeprefix("Value error, "),
         }
         for fault in faults[:_MAX_FAULTS]
     ]

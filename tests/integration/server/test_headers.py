@@ -76,7 +76,21 @@ async def test_a_tenant_is_named_in_percent_encoded_utf8(served: Served, value: 
 
 @pytest.mark.parametrize(
     "value",
-    ["", "%20", "%20joe", "joe%0Abob", "joe%00", "%FF", "z%F6e", "zöe".encode(), b"z\xf6e", "x" * 257, "%C2%85"],
+    [
+        "",
+        "%20",
+        "%20joe",
+        "joe%0Abob",
+        "joe%00",
+        "%FF",
+        "z%F6e",
+        "zöe".encode(),
+        b"z\xf6e",
+        "x" * 257,
+        "%C2%85",
+        "100%",
+        "a%zz",
+    ],
 )
 async def test_what_names_no_tenant_is_refused(served: Served, value: bytes | str) -> None:
     """Not guessed, cut or repaired: two tenants could become one."""

@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from agent_reminiscence import exceptions
 from agent_reminiscence.exceptions import ReminiscenceError
-from agent_reminiscence.server.mcp.native_wording import worded
+from agent_reminiscence.server.mcp.native_wording import NATIVE_WORDING, worded
 
 _ID = UUID(int=7)
 _SAID = "the vault opens with marmalade"
@@ -61,6 +62,14 @@ def test_what_the_caller_did_wrong_is_told_as_it_is() -> None:
     assert worded(exceptions.InvalidInputError("content must not be empty")) == "content must not be empty"
     quota = exceptions.QuotaExceededError("tenant-a", "max_active_memories", 10, 11, "archive some")
     assert worded(quota) == str(quota)
+
+
+def test_an_argument_that_is_no_id_is_told_without_a_character_of_it() -> None:
+    """With the way to one."""
+    with pytest.raises(ValidationError) as raised:
+        TypeAdapter(dict[str, UUID]).validate_python({"memory_id": "zebra"})
+
+    assert NATIVE_WORDING.bad_arguments("history", raised.value) == "memory_id: write an id as list_memories shows it"
 
 
 def test_what_can_be_mended_says_how() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from urllib.parse import quote
 
 import pytest
@@ -269,6 +270,7 @@ async def test_what_cannot_be_asked_is_said_with_its_value(signed_in: SignedIn, 
     seen = read(answer)
     assert answer.status_code == 400, seen.text
     assert named in seen.text
+    assert "()" not in seen.text, "a page has no calls of Python"
     assert not seen.faults
 
 
@@ -277,14 +279,15 @@ async def test_what_cannot_be_asked_is_said_with_its_value(signed_in: SignedIn, 
     [
         "/ledger/0", "/ledger/1", "/ledger/99999999999999999999", "/ledger/x", "/receipts/1", "/runs/1",
         "/memories/00000000-0000-0000-0000-000000000000", "/memories/00000000-0000-0000-0000-000000000000/archive",
-        "/graph/entities/00000000-0000-0000-0000-000000000000",
+        "/graph/entities/00000000-0000-0000-0000-000000000000", "/ask?q=x&profile=nobody",
     ],
 )  # fmt: skip
 async def test_what_is_not_there_is_not_found(signed_in: SignedIn, path: str) -> None:
-    """As a page."""
+    """As a page, in words of the pages."""
     async with signed_in("owner") as client:
         answer = await client.get(path)
     assert answer.status_code == 404
+    assert not re.search(r"[a-z_]\(", read(answer).text), "a page has no calls of Python"
     assert not read(answer).faults
 
 

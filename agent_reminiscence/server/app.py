@@ -12,9 +12,10 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 
 from agent_reminiscence.core import AgentMem
-from agent_reminiscence.server.access.authenticators import Authenticator
+from agent_reminiscence.server.access.authenticators import Authenticator, Counting
 from agent_reminiscence.server.access.limiter import RateLimiter
 from agent_reminiscence.server.access.middleware import AccessMiddleware
+from agent_reminiscence.server.access.setting_up import make_authenticator
 from agent_reminiscence.server.config import ServerConfig
 from agent_reminiscence.server.guards.admission import Admission, Load
 from agent_reminiscence.server.guards.bodies import Bodies
@@ -44,7 +45,9 @@ _NO_TELEMETRY: Final[Any] = {
 }
 
 
-def create_app(memory: AgentMem, authenticator: Authenticator, *, config: ServerConfig | None = None) -> FastAPI:
+def create_app(
+    memory: AgentMem, authenticator: Authenticator | None = None, *, config: ServerConfig | None = None
+) -> FastAPI:
     """An ASGI application over a memory: REST under `/v1`, MCP at and below `/mcp`, the inspector at `/`.
 
     Its `state` has, for the parts that are added to it:
@@ -61,10 +64,12 @@ def create_app(memory: AgentMem, authenticator: Authenticator, *, config: Server
 
     Args:
         memory: The application opens it when it starts, and closes it when it ends.
-        authenticator: Knows the credentials that are valid.
+        authenticator: Knows the credentials that are valid. None is one of `make_authenticator`, for the keys of the
+            memory's database and the tokens of an issuer, if the settings name one.
         config: None reads the environment.
     """
     config = config or ServerConfig()
+    authenticator = authenticator or make_authenticator(memory, config)
     stopping = asyncio.Event()
     load = Load(
         Gate(config.max_calls, queue=config.max_waiting_calls, wait_seconds=config.max_wait_seconds),
@@ -86,6 +91,8 @@ def create_app(memory: AgentMem, authenticator: Authenticator, *, config: Server
                 ending.cancel()
                 with suppress(asyncio.CancelledError):
                     await ending
+                if isinstance(authenticator, Counting):
+                    await authenticator.close()
 
     app = FastAPI(
         title="agent_reminiscence",

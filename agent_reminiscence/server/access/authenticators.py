@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from agent_reminiscence.server.access.grants import Grant, Scope
 
@@ -14,6 +14,15 @@ class Authenticator(Protocol):
 
     async def authenticate(self, secret: str) -> Grant | None:
         """What a credential allows; None if it is not one of its own, or is not valid (any more)."""
+        ...
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """An authenticator that counts requests, and stores from time to time how many there were."""
+
+    async def close(self) -> None:
+        """Store the rest, while the memory is still open: the server has answered its last request."""
         ...
 
 
@@ -42,3 +51,9 @@ class AnyOf:
             if (grant := await one.authenticate(secret)) is not None:
                 return grant
         return None
+
+    async def close(self) -> None:
+        """Close those that count."""
+        for one in self._authenticators:
+            if isinstance(one, Counting):
+                await one.close()

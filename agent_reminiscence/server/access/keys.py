@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
@@ -19,6 +21,28 @@ from agent_reminiscence.server.problems import ProblemError
 TRUSTED_SECONDS: Final = 2.0
 """How long a check holds: a key that was revoked is refused no later than this."""
 _MOST_GRANTS: Final = 10_000
+_logger = logging.getLogger("agent_reminiscence.server")
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A key as it was checked last.
+
+    Attributes:
+        until: When it is to be checked again.
+        revocations: How many keys had been revoked in this process by then.
+        secret: Kept where requests are counted for a day, to tell the store of the last ones when the server stops.
+    """
+
+    until: float
+    revocations: int
+    grant: Grant
+    secret: str | None = field(repr=False)
+
+    @property
+    def made(self) -> int:
+        """How many requests of its day the store has not been told of."""
+        return 0 if self.grant.day is None else self.grant.day.made
 
 
 class KeyAuthenticator:
@@ -35,9 +59,8 @@ class KeyAuthenticator:
     def __init__(self, memory: AgentMem, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._memory = memory
         self._clock = clock
-        # By the hash of the key: until when it is trusted, how many keys had been revoked here by then, and what it
-        # allows; those checked last at the end.
-        self._trusted: OrderedDict[bytes, tuple[float, int, Grant]] = OrderedDict()
+        # By the hash of the key, those checked last at the end.
+        self._checked: OrderedDict[bytes, _Checked] = OrderedDict()
         self._checks: dict[bytes, asyncio.Task[Grant | None]] = {}
 
     async def authenticate(self, secret: str) -> Grant | None:
@@ -71,20 +94,31 @@ class KeyAuthenticator:
 
     def _trusted_grant(self, hashed: bytes) -> Grant | None:
         """The grant of a key that was checked a moment ago, and has not ended since as far as this process knows."""
-        until, revocations, grant = self._trusted.get(hashed, (0.0, 0, None))
-        if grant is None or self._clock() >= until or revocations != self._memory.admin.keys.revocations:
+        known = self._checked.get(hashed)
+        if known is None or self._clock() >= known.until or known.revocations != self._memory.admin.keys.revocations:
             return None
-        return None if grant.expires_at is not None and grant.expires_at <= datetime.now(UTC) else grant
+        end = known.grant.expires_at
+        return None if end is not None and end <= datetime.now(UTC) else known.grant
+
+    async def close(self) -> None:
+        """Tell the store of the requests of the last seconds that count for a day."""
+        for known in list(self._checked.values()):
+            if known.secret is None or known.made == 0:
+                continue
+            try:
+                await self._memory.admin.keys.check(known.secret, requests=known.made)
+            except ReminiscenceError as error:
+                _logger.warning("the last requests of some keys were not counted: %s", type(error).__name__)
+                return
 
     async def _check(self, secret: str, hashed: bytes) -> Grant | None:
         try:
             # From the beginning of the check, because it says what held then.
             until = self._clock() + TRUSTED_SECONDS
             revocations = self._memory.admin.keys.revocations
-            _, _, before = self._trusted.get(hashed, (0.0, 0, None))
-            made = 0 if before is None or before.day is None else before.day.made
-            found = await self._memory.admin.keys.check(secret, requests=made)
-            self._trusted.pop(hashed, None)
+            before = self._checked.get(hashed)
+            found = await self._memory.admin.keys.check(secret, requests=0 if before is None else before.made)
+            self._checked.pop(hashed, None)
             if found is None:
                 return None
             allowed, today = found.requests_per_day, found.requests_today
@@ -96,9 +130,9 @@ class KeyAuthenticator:
                 requests_per_minute=found.requests_per_minute,
                 day=None if allowed is None else DayAllowance(allowed, allowed - today),
             )
-            self._trusted[hashed] = until, revocations, grant
-            if len(self._trusted) > _MOST_GRANTS:
-                self._trusted.popitem(last=False)
+            self._checked[hashed] = _Checked(until, revocations, grant, None if allowed is None else secret)
+            if len(self._checked) > _MOST_GRANTS:
+                self._checked.popitem(last=False)
             return grant
         finally:
             del self._checks[hashed]

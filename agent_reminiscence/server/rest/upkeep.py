@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pydantic import BaseModel, Field, computed_field
 from starlette.responses import Response
 
@@ -32,6 +34,9 @@ class Verification(Body):
     """How to verify."""
 
     repair: Flag = Field(default=False, description="Rebuild what differs from the ledger.")
+
+
+_WITHOUT_REPAIR: Final = Verification()
 
 
 class VerifiedStream(StreamReport):
@@ -75,7 +80,7 @@ async def retry_jobs(memory: Memory, tenant: Tenant) -> Response:
 
 
 @router.post("/verify", response_model=Verified, **says(Scope.ADMIN, ExternalIdNotFoundError))
-async def verify(memory: Memory, tenant: Tenant, body: Verification) -> Response:
+async def verify(memory: Memory, tenant: Tenant, body: Verification = _WITHOUT_REPAIR) -> Response:
     """Replay the tenant's ledger and compare the result with what is stored, row by row.
 
     Nothing is locked. A fault in the ledger itself cannot be repaired.

@@ -184,6 +184,18 @@ async def test_the_requests_of_a_day_are_counted_for_all_servers_together(memory
     assert 0 < await ask(first) <= 86_400
 
 
+async def test_a_server_that_stops_has_told_of_all_that_it_let_in(
+    unopened: AgentMem, memory: AgentMem, make_key: MakeKey, admin_dsn: str
+) -> None:
+    """A restart renews no quota."""
+    key = await make_key("ida", "read", requests_per_day=5)
+    async with serve(create_app(unopened)) as served, served.with_token(key.secret) as client:
+        answers = [await client.get("/v1/usage") for _ in range(4)]
+
+    assert [answer.status_code for answer in answers] == [200] * 4
+    assert [one.requests_today for one in await memory.admin.keys.list(admin_dsn=admin_dsn)] == [4]
+
+
 async def test_who_has_used_up_a_day_is_told_when_the_next_one_begins(served: Served, make_key: MakeKey) -> None:
     """What was refused does not count."""
     key = await make_key("ida", "read", requests_per_day=2)
@@ -212,7 +224,7 @@ async def test_a_revoked_key_is_refused_within_the_seconds_that_a_check_holds(
     assert await authenticator.authenticate(key.secret) is not None
     clock.now = TRUSTED_SECONDS
     assert await authenticator.authenticate(key.secret) is None
-    assert authenticator._trusted == {}
+    assert authenticator._checked == {}
 
 
 async def test_a_key_that_this_process_revokes_is_refused_at_once(
@@ -239,8 +251,8 @@ async def test_a_key_that_expires_is_refused_at_once(
     key = await make_key("ida", "read", expires_at=datetime.now(UTC) + timedelta(hours=1))
     assert await authenticator.authenticate(key.secret) is not None
     # An hour passes.
-    [(hashed, (until, revocations, grant))] = authenticator._trusted.items()
-    authenticator._trusted[hashed] = until, revocations, replace(grant, expires_at=datetime.now(UTC))
+    [(hashed, known)] = authenticator._checked.items()
+    authenticator._checked[hashed] = replace(known, grant=replace(known.grant, expires_at=datetime.now(UTC)))
     db = await open_connection(test_server.administrator(database))
     await db.execute(
         "UPDATE reminiscence.access_key SET expires_at = clock_timestamp() WHERE id = $(id)p", {"id": key.id}
@@ -257,7 +269,7 @@ async def test_a_key_that_is_refused_is_asked_for_each_time(memory: AgentMem, ma
     for number in range(20):
         assert await authenticator.authenticate(f"arkey_{number:032x}_{'0' * 64}") is None
 
-    assert (authenticator._trusted, authenticator._checks) == ({}, {})
+    assert (authenticator._checked, authenticator._checks) == ({}, {})
 
 
 async def test_one_check_serves_all_who_wait_for_it(memory: AgentMem, make_key: MakeKey) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 
+from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.exceptions import ConfigurationError
 from agent_reminiscence.server import ServerConfig
-from agent_reminiscence.server.process import is_loopback
+from agent_reminiscence.server.process import Server, is_loopback
 
 _PREFIX = "AGENT_REMINISCENCE_SERVER_"
 
@@ -28,6 +33,15 @@ def test_an_unknown_variable_is_most_likely_a_typo(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv(f"{_PREFIX}ALOWED_HOSTS", "memory.example.org")
     with pytest.raises(ConfigurationError, match=r"ALOWED_HOSTS; the server's settings are allowed_hosts, "):
         ServerConfig()
+
+
+def test_an_answer_does_not_wait_for_its_head_to_be_acknowledged(tmp_path: Path) -> None:
+    """What is accepted sends at once (Nagle's algorithm would hold the body back, for 40 ms with most clients)."""
+    server = Server(AgentMem(Config(data_dir=tmp_path)), ServerConfig(port=0), with_keys=False)
+    with closing(server._socket), socket.create_connection(("127.0.0.1", server.port), timeout=60):
+        accepted, _ = server._socket.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
 
 
 def test_an_unknown_argument_is_refused() -> None:

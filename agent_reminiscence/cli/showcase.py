@@ -345,7 +345,7 @@ async def _fail(data_dir: str | Path) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Log nothing of what fails on purpose: whoever started the demo would think that it is broken."""
+    """Keep failures that the demo makes on purpose out of the log: a visitor would think that it is broken."""
     loggers = [logging.getLogger(f"agent_reminiscence.{name}") for name in ("work", "embedding")]
     before = [(logger, logger.level) for logger in loggers]
     for logger in loggers:

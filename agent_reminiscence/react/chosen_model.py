@@ -28,7 +28,7 @@ class ChosenModel:
         self._argument = argument
         self._ollama_base_url = ollama_base_url
         self._model: Model | None = None
-        # A wrong name is told where it was written, not to whoever asks the first question.
+        # A wrong name fails here, where it was written, and not at the first question.
         self.get()
 
     def get(self) -> Model:

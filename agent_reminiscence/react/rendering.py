@@ -30,11 +30,12 @@ def render_memory(
     recalled: RecalledMemory, prompts: ReactPrompts, budget: int, count: TokenCounter = count_tokens
 ) -> list[TextContent]:
     """The parts of a memory that are not empty: facts, episodes, conversation. Entries are whole or left out."""
-    facts = _fitting([_fact(fact) for fact in recalled.facts], int(budget * _FACTS_SHARE), count)
-    room = budget - _tokens(facts, count)
-    episodes = _fitting([_episode(one) for one in recalled.episodes], min(room, int(budget * _EPISODES_SHARE)), count)
-    room -= _tokens(episodes, count)
-    spoken = _conversation(recalled.conversation, room, count)
+    facts, of_facts = _fitting([_fact(fact) for fact in recalled.facts], int(budget * _FACTS_SHARE), count)
+    room = budget - of_facts
+    episodes, of_episodes = _fitting(
+        [_episode(one) for one in recalled.episodes], min(room, int(budget * _EPISODES_SHARE)), count
+    )
+    spoken = _conversation(recalled.conversation, room - of_episodes, count)
     parts = ((FACTS, prompts.facts, facts), (EPISODES, prompts.episodes, episodes))
     shown = [_part(tag, heading, lines) for tag, heading, lines in parts if lines]
     if spoken:
@@ -104,16 +105,13 @@ def _conversation(conversation: ConversationMemory | None, room: int, count: Tok
     return shown
 
 
-def _fitting(entries: Sequence[str], room: int, count: TokenCounter) -> list[str]:
+def _fitting(entries: Sequence[str], room: int, count: TokenCounter) -> tuple[list[str], int]:
+    """The entries that fit, and how many tokens they take, line breaks included."""
     kept: list[str] = []
+    taken = 0
     for entry in entries:
         cost = count(entry) + 1
-        if cost > room:
-            continue
-        room -= cost
-        kept.append(entry)
-    return kept
-
-
-def _tokens(entries: Sequence[str], count: TokenCounter) -> int:
-    return sum(count(entry) + 1 for entry in entries)
+        if taken + cost <= room:
+            taken += cost
+            kept.append(entry)
+    return kept, taken

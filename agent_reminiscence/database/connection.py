@@ -229,6 +229,10 @@ class SqlExecutor:
         self.has_timed_out = False
         # Whether the transaction has ended before its block: nothing more may be sent in it.
         self.is_committed = False
+        # Whether the next statement that is waited for is the only one: its COMMIT is sent with it.
+        self._is_single = False
+        # Whether the connection had served another transaction before this one: the server may have closed it since.
+        self.is_reused = False
         # Whether the transaction has appended events, so that those who follow the stream are told after its COMMIT.
         self.has_appended = False
         self._is_within_transaction = False
@@ -249,24 +253,43 @@ class SqlExecutor:
         Returns:
             The rows of `first`.
         """
-        self.has_failed = self.has_timed_out = self.has_appended = False
+        self._forget_last()
+        if not self._is_to_replan() and first is not None:
+            await self._defer_beginning(mode, settings)
+            return await self.fetch_all(*first)
+        await self._begin_now(mode, settings)
+        return [] if first is None else await self.fetch_all(*first)
+
+    async def begin_single(self, mode: str, settings: Mapping[str, str]) -> None:
+        """Like `begin`, for a transaction that only reads, with one statement: all of it is sent with the statement."""
+        self._forget_last()
+        if self._is_to_replan():
+            await self._begin_now(mode, settings)
+            return
+        await self._defer_beginning(mode, settings)
+        self._is_single = True
+
+    def _forget_last(self) -> None:
+        self.has_failed = self.has_timed_out = self.has_appended = self._is_single = False
         self._is_within_transaction = True
         self._deferred.clear()
-        age = time.monotonic() - self._opened_at
-        if age >= self._replanned_at_age:
-            self._replanned_at_age = 2 * age
+
+    def _is_to_replan(self) -> bool:
+        """Whether plans are old enough to be made again, with the beginning of this transaction."""
+        return time.monotonic() - self._opened_at >= self._replanned_at_age
+
+    async def _begin_now(self, mode: str, settings: Mapping[str, str]) -> None:
+        if self._is_to_replan():
+            self._replanned_at_age = 2 * (time.monotonic() - self._opened_at)
             mode = f"{mode}; DISCARD PLANS"
-        elif first is not None:
-            calls = ", ".join(f"set_config('{name}', $(value_{index})p, true)" for index, name in enumerate(settings))
-            await self.defer(mode)
-            await self.defer(
-                f"SELECT {calls}", {f"value_{index}": value for index, value in enumerate(settings.values())}
-            )
-            return await self.fetch_all(*first)
         calls = ", ".join(f"set_config('{name}', {_as_digits(value)}, true)" for name, value in settings.items())
         # A statement with parameters would need its own message and round trip.
         await self._answer(statement_name(mode), self._connection.execute_batch(f"{mode}; SELECT {calls}"))
-        return [] if first is None else await self.fetch_all(*first)
+
+    async def _defer_beginning(self, mode: str, settings: Mapping[str, str]) -> None:
+        calls = ", ".join(f"set_config('{name}', $(value_{index})p, true)" for index, name in enumerate(settings))
+        await self.defer(mode)
+        await self.defer(f"SELECT {calls}", {f"value_{index}": value for index, value in enumerate(settings.values())})
 
     async def fetch_all(self, statement: str, params: Params | None = None, *, prepared: bool = True) -> list[Row]:
         """Run `statement` and return its rows.
@@ -280,6 +303,8 @@ class SqlExecutor:
             StoreError: The server refused it.
         """
         if self._deferred:
+            if prepared and self._is_single:
+                return await self.fetch_last(statement, params)
             if prepared:
                 return await (await self.ask(statement, params, list)).result()
             await self.flush()
@@ -291,7 +316,7 @@ class SqlExecutor:
             self._prepared.add(statement)
         return _rows_of(result)
 
-    async def fetch_last(self, statement: str, params: Params) -> list[Row]:
+    async def fetch_last(self, statement: str, params: Params | None) -> list[Row]:
         """Like `fetch_all`, for the last statement of a transaction that only reads: its COMMIT is sent with it.
 
         Raises:

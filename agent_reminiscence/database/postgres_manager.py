@@ -225,6 +225,26 @@ class PostgresManager:
         async with self._ended(connection, external_id, read_only=True):
             yield connection, rows
 
+    async def read_once[T](self, external_id: str, read: Callable[[SqlExecutor], Awaitable[T]]) -> T:
+        """Run a `transaction` that reads one thing, in one round trip.
+
+        Args:
+            read: Sends one statement; a second one is refused. Called again if the connection had died while idle.
+
+        Raises:
+            StoreError: As `transaction`.
+        """
+        local = self._local(external_id, APP_ROLE)
+        while True:
+            connection, _ = await self._acquire(local, _READ_ONLY, single=True)
+            try:
+                async with self._ended(connection, external_id, read_only=True):
+                    return await read(connection)
+            except StoreUnavailableError:
+                if not (connection.is_reused and connection.is_broken):
+                    raise
+                _logger.info("the server closed an idle connection; connecting again")
+
     @asynccontextmanager
     async def scratch_transaction(
         self, external_id: str, *, role: str = APP_ROLE, snapshot: bool = False
@@ -329,6 +349,7 @@ class PostgresManager:
         begin: str,
         *,
         fresh: bool = False,
+        single: bool = False,
         first: tuple[str, Params] | None = None,
     ) -> tuple[SqlExecutor, list[Row]]:
         if not self._is_open:
@@ -342,13 +363,13 @@ class PostgresManager:
                 f" all {self._pool_size} are in use (postgres_pool_size, pool_timeout_seconds)"
             ) from error
         try:
-            return await self._begin(local, begin, fresh=fresh, first=first)
+            return await self._begin(local, begin, fresh=fresh, single=single, first=first)
         except BaseException:
             self._free.release()
             raise
 
     async def _begin(
-        self, local: Mapping[str, str], begin: str, *, fresh: bool, first: tuple[str, Params] | None
+        self, local: Mapping[str, str], begin: str, *, fresh: bool, single: bool, first: tuple[str, Params] | None
     ) -> tuple[SqlExecutor, list[Row]]:
         """Return a connection with a transaction begun, and the rows of `first`.
 
@@ -360,10 +381,15 @@ class PostgresManager:
                 self._idle.pop().close()
             reused = bool(self._idle) and not fresh
             connection = self._idle.pop() if reused else await self._open()
+            connection.is_reused = reused
             begun = False
             connection.answer_timeout_seconds = self._answer_timeout_seconds
             try:
-                rows = await connection.begin(begin, local, first)
+                rows: list[Row] = []
+                if single:
+                    await connection.begin_single(begin, local)
+                else:
+                    rows = await connection.begin(begin, local, first)
                 begun = True
                 return connection, rows
             except StoreError:

@@ -166,8 +166,7 @@ class MemoryLedger:
         tenant = validation.external_id(external_id)
 
         async def read() -> int:
-            async with self._store.transaction(tenant, read_only=True) as db:
-                return await self._ledger.head(db, tenant)
+            return await self._store.read_once(tenant, lambda db: self._ledger.head(db, tenant))
 
         return await repeated(read, operation="head", external_id=tenant)
 
@@ -200,8 +199,10 @@ class MemoryLedger:
         who = validation.optional_identifier("actor", actor)
 
         async def read() -> list[Event]:
-            async with self._store.transaction(tenant, read_only=True) as db:
-                return await self._ledger.read(db, tenant, after=position, kinds=wanted, actor=who, limit=page)
+            return await self._store.read_once(
+                tenant,
+                lambda db: self._ledger.read(db, tenant, after=position, kinds=wanted, actor=who, limit=page),
+            )
 
         return await repeated(read, operation="read", external_id=tenant)
 
@@ -240,15 +241,17 @@ class MemoryLedger:
         start = None if after is None else validation.whole_number("after", after, minimum=0, maximum=2**63 - 1)
         page = validation.whole_number("limit", limit, minimum=1, maximum=MAX_LEDGER_PAGE)
 
-        async def read() -> list[Event]:
-            async with self._store.transaction(tenant, read_only=True) as db:
-                if start is not None:
-                    return await self._ledger.read_conversation_on(
-                        db, tenant, conversation, after=start, kinds=wanted, limit=page
-                    )
-                return await self._ledger.read_conversation_back(
-                    db, tenant, conversation, before=position, kinds=wanted, limit=page
+        async def page_of(db: SqlExecutor) -> list[Event]:
+            if start is not None:
+                return await self._ledger.read_conversation_on(
+                    db, tenant, conversation, after=start, kinds=wanted, limit=page
                 )
+            return await self._ledger.read_conversation_back(
+                db, tenant, conversation, before=position, kinds=wanted, limit=page
+            )
+
+        async def read() -> list[Event]:
+            return await self._store.read_once(tenant, page_of)
 
         return await repeated(read, operation="read_conversation", external_id=tenant)
 
@@ -272,8 +275,9 @@ class MemoryLedger:
         page = validation.whole_number("limit", limit, minimum=1, maximum=MAX_LEDGER_PAGE)
 
         async def read() -> list[Event]:
-            async with self._store.transaction(tenant, read_only=True) as db:
-                return await self._ledger.read_latest(db, tenant, wanted, before=position, limit=page)
+            return await self._store.read_once(
+                tenant, lambda db: self._ledger.read_latest(db, tenant, wanted, before=position, limit=page)
+            )
 
         return await repeated(read, operation="read_latest", external_id=tenant)
 

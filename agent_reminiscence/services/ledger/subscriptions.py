@@ -156,8 +156,9 @@ class Subscriptions:
     async def _read_page(
         self, external_id: str, after: int | None, kinds: Sequence[str] | None, actor: str | None
     ) -> tuple[int, list[Event]]:
-        async with self._store.transaction(external_id, read_only=True) as db:
-            return await self._ledger.read_news(
+        return await self._store.read_once(
+            external_id,
+            lambda db: self._ledger.read_news(
                 db,
                 external_id,
                 after=after,
@@ -166,7 +167,8 @@ class Subscriptions:
                 actor=actor,
                 limit=_PAGE_EVENTS,
                 max_bytes=_PAGE_BYTES,
-            )
+            ),
+        )
 
     async def _pause(self, place: _Place, seconds: float) -> None:
         """Wait for news, at most so long."""

@@ -56,8 +56,10 @@ class HistoryService:
         """
 
         async def read() -> list[Event]:
-            async with self._store.transaction(external_id, read_only=True) as db:
-                return await self._ledger.read_memory(db, external_id, memory_id, position=_LAST_POSITION)
+            return await self._store.read_once(
+                external_id,
+                lambda db: self._ledger.read_memory(db, external_id, memory_id, position=_LAST_POSITION),
+            )
 
         events = await repeated(read, operation="history", external_id=external_id)
         if not events:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from agent_reminiscence.agents.plans import LabelledText
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.memory_chunk import PassageLabels
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.memory import ActiveMemory, MemorySelection
@@ -84,13 +85,19 @@ class MemoryManager:
             MemoryNotFoundError: The memory that the selection begins after does not exist.
         """
 
+        async def select(db: SqlExecutor) -> list[ActiveMemory]:
+            admitted = None
+            if where is not None:
+                admitted = await list_memories(db, self._filters, external_id, where, now=self._clock())
+            found = await self._tables.active.select(db, external_id, selection, among=admitted)
+            return [self._writes.to_active(memory) for memory in found]
+
         async def read() -> list[ActiveMemory]:
+            # A filter, and what a page begins after, are looked up first.
+            if where is None and selection.after is None:
+                return await self._store.read_once(external_id, select)
             async with self._store.transaction(external_id, read_only=True) as db:
-                admitted = None
-                if where is not None:
-                    admitted = await list_memories(db, self._filters, external_id, where, now=self._clock())
-                found = await self._tables.active.select(db, external_id, selection, among=admitted)
-                return [self._writes.to_active(memory) for memory in found]
+                return await select(db)
 
         return await repeated(read, operation="get_active_memories", external_id=external_id)
 
@@ -105,8 +112,9 @@ class MemoryManager:
         mixed = [memory.id for memory in memories if memory.source != SOURCES[0]]
 
         async def read() -> dict[UUID, PassageLabels]:
-            async with self._store.transaction(external_id, read_only=True) as db:
-                return await self._tables.chunks.find_labels(db, external_id, mixed)
+            return await self._store.read_once(
+                external_id, lambda db: self._tables.chunks.find_labels(db, external_id, mixed)
+            )
 
         labels = await repeated(read, operation="get_active_memories", external_id=external_id) if mixed else {}
         return {memory.id: label_passages(memory, labels.get(memory.id)) for memory in memories}

@@ -131,8 +131,9 @@ class Profiles:
         moment = validation.optional_moment("known_at", known_at)
 
         async def read() -> Profile | None:
-            async with self._store.transaction(tenant, read_only=True) as db:
-                return await self._profiles.find(db, tenant, named, known_at=moment)
+            return await self._store.read_once(
+                tenant, lambda db: self._profiles.find(db, tenant, named, known_at=moment)
+            )
 
         found = await repeated(read, operation="get profile", external_id=tenant)
         if found is None:
@@ -149,8 +150,7 @@ class Profiles:
         tenant = validation.external_id(external_id)
 
         async def read() -> list[Profile]:
-            async with self._store.transaction(tenant, read_only=True) as db:
-                return await self._profiles.list_all(db, tenant)
+            return await self._store.read_once(tenant, lambda db: self._profiles.list_all(db, tenant))
 
         return await repeated(read, operation="list profiles", external_id=tenant)
 

@@ -13,6 +13,10 @@ from contextlib import nullcontext, suppress
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind
 
 from agent_reminiscence import ConfigurationError
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
@@ -20,6 +24,7 @@ from agent_reminiscence.database.connection import ConnectionSettings, Row, SqlE
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.exceptions import StoreError, StoreTimeoutError
+from agent_reminiscence.telemetry import Telemetry
 from tests.conftest import TestServer
 from tests.support.factories import make_event, stored_rows, superuser
 from tests.support.proxy import FaultyProxy
@@ -477,6 +482,118 @@ async def test_a_refused_last_statement_rolls_back_and_keeps_the_connection(new_
         await _assert_fresh(store)
 
 
+def _fetching(statement: str, params: dict[str, Any]) -> Callable[[SqlExecutor], Awaitable[list[Row]]]:
+    return lambda db: db.fetch_all(statement, params)
+
+
+async def _whose(db: SqlExecutor) -> Row:
+    (row,) = await db.fetch_all(_WHOSE, {"number": "x"})
+    return row
+
+
+async def test_a_single_statement_runs_within_its_transaction_however_old_the_connection_is(
+    new_store: NewStore,
+) -> None:
+    """Also where the server has not seen it before, and where plans are made anew."""
+    store = await new_store(pool_size=1)
+
+    for number, age in enumerate([0] * 10 + [5, 11, 12, 23, 24, 50]):
+        for connection in store._idle:
+            connection._opened_at = time.monotonic() - age
+        statement = f"{_WHOSE}, {number // 2} AS half"
+        rows = await store.read_once(f"agent-{number}", _fetching(statement, {"number": "x"}))
+        assert rows == [{"external_id": f"agent-{number}", "role": "reminiscence_app", "n": "x", "half": number // 2}]
+    await _assert_fresh(store)
+
+
+async def test_a_second_statement_is_a_mistake_of_ours_and_told(new_store: NewStore) -> None:
+    """Its transaction has ended; the connection is as good as before."""
+    store = await new_store(pool_size=1)
+
+    async def read(db: SqlExecutor) -> None:
+        await _whose(db)
+        await _whose(db)
+
+    with pytest.raises(RuntimeError, match="SELECT was sent in a transaction that had already ended"):
+        await store.read_once("agent-1", read)
+    await _assert_fresh(store)
+
+
+async def test_a_refused_single_statement_says_why_and_keeps_the_connection(new_store: NewStore) -> None:
+    """Its COMMIT came too, and ended nothing."""
+    store = await new_store(pool_size=1)
+    share = "SELECT 1 / $(divisor)p::int AS share"
+
+    for divisor in (1, 0, 1, 0):
+        async with store.transaction("agent-1") as db:
+            first = await _pid(db)
+        with pytest.raises(StoreError, match="division by zero") if divisor == 0 else nullcontext():
+            await store.read_once("agent-1", _fetching(share, {"divisor": divisor}))
+        async with store.transaction("agent-1") as db:
+            assert await _pid(db) == first
+        await _assert_fresh(store)
+
+
+async def test_a_single_statement_writes_nothing(new_store: NewStore, administrator: SqlExecutor) -> None:
+    """It is read-only, as the server sees it."""
+    store = await new_store(pool_size=1)
+
+    with pytest.raises(StoreError, match="read-only"):
+        await store.read_once("agent-1", _fetching(_ADD, {"external_id": "agent-1"}))
+
+    assert (await stored_rows(administrator))["memory_stream"] == []
+    await _assert_fresh(store)
+
+
+async def test_a_single_statement_on_connections_closed_while_idle_is_not_disturbed(
+    new_store: NewStore, administrator: SqlExecutor
+) -> None:
+    """It is sent again until a connection lives."""
+    store = await new_store(pool_size=3)
+
+    async def work() -> int:
+        async with store.transaction("agent-1") as db:
+            await db.execute("SELECT pg_sleep(0.02)::text")
+            return await _pid(db)
+
+    await _terminate(administrator, set(await asyncio.gather(*(work() for _ in range(3)))))
+    found = await store.read_once("agent-1", _whose)
+
+    assert found["external_id"] == "agent-1"
+    await _assert_fresh(store)
+
+
+async def test_a_single_statement_whose_own_connection_is_lost_is_sent_again_only_if_it_was_idle(
+    new_store: NewStore, administrator: SqlExecutor
+) -> None:
+    """Whoever loses a new connection is told: the server is in trouble, and `repeated` waits for it."""
+    store = await new_store(pool_size=1)
+    lost: list[int] = []
+
+    async def read(db: SqlExecutor) -> None:
+        backends = await _backends(administrator)
+        lost.append(len(backends))
+        await _terminate(administrator, backends)
+        await _whose(db)
+
+    with pytest.raises(StoreError, match="connection to PostgreSQL was lost"):
+        await store.read_once("agent-1", read)
+
+    # The pool's first connection had been opened by `initialize`, the second for this.
+    assert len(lost) == 2
+    await _assert_fresh(store)
+
+
+async def test_a_single_statement_that_is_cancelled_leaves_nothing_to_its_successor(new_store: NewStore) -> None:
+    """The connection is closed, and the place in the pool is free again."""
+    store = await new_store(pool_size=1)
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await store.read_once("agent-1", _fetching("SELECT pg_sleep(30)::text", {}))
+    await _assert_fresh(store)
+
+
 _ADD = "INSERT INTO memory_stream (external_id) VALUES ($(external_id)p) RETURNING external_id"
 _SET = "SELECT set_config('reminiscence.note', $(note)p, true) AS note"
 _SHOW = "SELECT current_setting('reminiscence.note', true) AS note, $(number)p::int AS number"
@@ -924,3 +1041,29 @@ async def test_a_transaction_begins_in_one_message(test_server: TestServer, data
 
     # The first time the statement is prepared, too.
     assert sent[1:] == [3, 3]
+
+
+async def test_a_single_statement_is_waited_for_once(test_server: TestServer, database: str) -> None:
+    """Beginning and end of its transaction go with it, once the connection has prepared them."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    telemetry = Telemetry(tracer_provider=provider)
+    store = PostgresManager(
+        test_server.login(database),
+        pool_size=1,
+        pool_timeout_seconds=10,
+        statement_timeout_seconds=30,
+        telemetry=telemetry,
+    )
+    await store.initialize()
+    try:
+        for _ in range(2):
+            exporter.clear()
+            with telemetry.operation("read"):
+                await store.read_once("agent-1", _fetching(_WHOSE, {"number": "x"}))
+    finally:
+        await store.close()
+
+    waits = [span for span in exporter.get_finished_spans() if span.kind == SpanKind.CLIENT]
+    assert [(span.name, dict(span.attributes or {})["db.operation.batch.size"]) for span in waits] == [("SELECT", 4)]

@@ -39,6 +39,7 @@ from agent_reminiscence.react.config import AgentConfig
 from agent_reminiscence.react.models import AgentFailure, AgentRequest, AgentResponse, AgentStep, AgentUsage
 from agent_reminiscence.react.steps import as_messages, observation_of, steps_of, thought_of
 from agent_reminiscence.react.toolbox import RunDeps, ToolFailures, toolset_of_groups
+from agent_reminiscence.react.working_memory import WorkingMemory
 from agent_reminiscence.text.storable import storable_text
 
 _logger = logging.getLogger("agent_reminiscence.react")
@@ -75,6 +76,7 @@ class Surroundings:
         recalled_keys: Of the facts and episodes in it.
         toolsets: Further tools, which belong to every group.
         may_store: Whether the run may still store facts; None: nothing can forbid it.
+        working: Takes up the run's steps; None if it has no memory.
     """
 
     recalled: Sequence[UserContent] = ()
@@ -83,6 +85,7 @@ class Surroundings:
     toolsets: Sequence[AbstractToolset[Any]] = ()
     capabilities: Sequence[AbstractCapability[Any]] = field(default=())
     may_store: Callable[[], Awaitable[bool]] | None = None
+    working: WorkingMemory | None = None
 
 
 NO_SURROUNDINGS: Final = Surroundings()
@@ -150,6 +153,7 @@ class ReactAgentManager:
             deps=self._deps,
             recalled=set(surroundings.recalled_keys),
             may_store=surroundings.may_store,
+            working=surroundings.working,
         )
         failure: AgentFailure | None = None
         answer = ""

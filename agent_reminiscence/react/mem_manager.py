@@ -32,7 +32,7 @@ from agent_reminiscence.react.summaries import StepSummaries
 from agent_reminiscence.react.window import WorkingMemoryWindow
 from agent_reminiscence.react.working_memory import WorkingMemory
 from agent_reminiscence.telemetry import Telemetry
-from agent_reminiscence.text.tokens import count_tokens
+from agent_reminiscence.text.tokens import TokenCounts
 
 _logger = logging.getLogger("agent_reminiscence.react")
 
@@ -77,6 +77,9 @@ class ReactMemAgentManager(ReactAgentManager):
             )
             for may_write in (False, True)
         }
+        self._working_tools = working_toolset()
+        # The next question of a conversation is shown most of what this one is.
+        self._counts = TokenCounts()
 
     async def recall(self, request: AgentRequest, invocation_id: str | None) -> RecalledMemory:
         """Read facts, episodes and the conversation, all at once. What cannot be read is a failure in the result.
@@ -121,7 +124,7 @@ class ReactMemAgentManager(ReactAgentManager):
             config.keep_recent_steps,
             summarise=None if summaries is None else summaries.summarise,
         )
-        shown = render_memory(recalled, config.prompts, config.memory_token_budget)
+        shown = render_memory(recalled, config.prompts, config.memory_token_budget, self._counts.count_one)
         reasoned = await self.reason(
             request,
             invocation_id,
@@ -130,12 +133,13 @@ class ReactMemAgentManager(ReactAgentManager):
                 recalled=shown,
                 recalled_keys=keys_of(recalled.facts, recalled.episodes),
                 instructions=config.prompts.memory,
-                toolsets=[self._tools[may_store is not None], working_toolset(working)],
+                toolsets=[self._tools[may_store is not None], self._working_tools],
                 capabilities=[window],
                 may_store=may_store,
+                working=working,
             ),
         )
-        recalled_tokens = sum(count_tokens(part.content) for part in shown)
+        recalled_tokens = sum(self._counts.count([part.content for part in shown]))
         return replace(reasoned, usage=reasoned.usage.model_copy(update={"recalled_tokens": recalled_tokens}))
 
     async def _retrieve_facts(self, request: AgentRequest) -> RetrieveFactsResponse:

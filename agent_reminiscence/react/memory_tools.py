@@ -20,7 +20,6 @@ from agent_reminiscence.react.sensitive import SensitiveKind, sensitive_kinds
 from agent_reminiscence.react.service_models import RetrieveEpisodesRequest, RetrieveFactsRequest, StoreFactRequest
 from agent_reminiscence.react.steps import call_text
 from agent_reminiscence.react.toolbox import RunDeps
-from agent_reminiscence.react.working_memory import WorkingMemory
 
 _MAX_SHOWN_CHARACTERS: Final = 300
 
@@ -113,11 +112,11 @@ def keys_of(facts: Sequence[Fact], episodes: Sequence[Episode]) -> list[str]:
     return [*(FACT_PREFIX + one.id for one in facts), *(EPISODE_PREFIX + one.id for one in episodes)]
 
 
-def working_toolset(working: WorkingMemory) -> FunctionToolset[RunDeps[Any]]:
-    """Tools to read what a run has done and is no longer shown."""
+def working_toolset() -> FunctionToolset[RunDeps[Any]]:
+    """Tools to read what a run with memory has done and is no longer shown."""
     tools: FunctionToolset[RunDeps[Any]] = FunctionToolset(id="react_working_memory")
 
-    async def read_working_memory(turn: int, step: int = 1, part: int = 1) -> str:
+    async def read_working_memory(ctx: RunContext[RunDeps[Any]], turn: int, step: int = 1, part: int = 1) -> str:
         """Read the result of an earlier step of this task.
 
         Args:
@@ -125,6 +124,8 @@ def working_toolset(working: WorkingMemory) -> FunctionToolset[RunDeps[Any]]:
             step: Which of its calls, from 1.
             part: Which part of a long result, from 1.
         """
+        working = ctx.deps.working
+        assert working is not None, "a run with these tools has a working memory"
         parts = working.parts(turn, step)
         if parts is None:
             return f"There is no step {step} in turn {turn}; there are {working.turns} turns."
@@ -132,13 +133,14 @@ def working_toolset(working: WorkingMemory) -> FunctionToolset[RunDeps[Any]]:
             return f"There is no part {part}; the result has {len(parts)}."
         return parts[0] if len(parts) == 1 else f"(part {part} of {len(parts)})\n{parts[part - 1]}"
 
-    async def search_working_memory(query: str) -> str:
+    async def search_working_memory(ctx: RunContext[RunDeps[Any]], query: str) -> str:
         """Find earlier steps of this task by words in their thoughts, calls and results.
 
         Args:
             query: Words to look for.
         """
-        found = working.search(query)
+        assert ctx.deps.working is not None, "a run with these tools has a working memory"
+        found = ctx.deps.working.search(query)
         if not found:
             return "No step has these words."
         return "\n".join(

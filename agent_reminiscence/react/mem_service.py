@@ -198,7 +198,8 @@ class ReactMemService(Service[ReactMemAgentManager]):
             async with asyncio.timeout(self._config.memory_timeout_seconds):
                 may_write = self._config.memory_mode == "write"
                 is_on, position = await asyncio.gather(
-                    self._registry.is_enabled(request.user), self._memory.ledger.head(external_id)
+                    self._registry.is_enabled(request.user),
+                    self._memory.ledger.head(external_id) if may_write else _nowhere(),
                 )
                 if not is_on:
                     return _Begun(nothing, is_on=False, answered=None)
@@ -269,7 +270,7 @@ class _Begun:
     Attributes:
         is_on: Whether the user's memory is on, as far as is known.
         answered: The event of an earlier answer to this very invocation.
-        position: Of the ledger, before anything was read.
+        position: Of the ledger, before anything was read; 0 if nothing may be written.
     """
 
     recalled: RecalledMemory
@@ -279,6 +280,10 @@ class _Begun:
 
 
 _UNKNOWN: Final = AgentFailure(reason="memory_failed", message="the memory cannot be reached; nothing is remembered")
+
+
+async def _nowhere() -> int:
+    return 0
 
 
 def _with_warning(response: AgentResponse, warning: str) -> AgentResponse:

@@ -140,10 +140,15 @@ WITH passing AS MATERIALIZED (
     SELECT DISTINCT memory.memory_id
     FROM (SELECT DISTINCT memory_id FROM passing) AS memory
     CROSS JOIN LATERAL (
-        SELECT path, value FROM memory_attribute WHERE external_id = $(external_id)p AND item_id = memory.memory_id OFFSET 0
+        -- All ranges of a condition have its path. coalesce: it opens no index to a lookup by the path.
+        SELECT value
+        FROM memory_attribute
+        WHERE external_id = $(external_id)p AND item_id = memory.memory_id
+            AND coalesce(path = ($(paths)p::text[])[1], false)
+        OFFSET 0
     ) AS attribute
-    JOIN unnest($(paths)p::text[], $(lows)p::text[], $(highs)p::text[]) AS asked (path, low, high)
-        ON attribute.path = asked.path AND attribute.value >= asked.low AND attribute.value < asked.high
+    JOIN unnest($(lows)p::text[], $(highs)p::text[]) AS asked (low, high)
+        ON attribute.value >= asked.low AND attribute.value < asked.high
 )
 {include admitted}
 FROM passing AS c

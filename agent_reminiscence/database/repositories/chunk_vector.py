@@ -18,7 +18,7 @@ from agent_reminiscence.database.queries import NamedQuery, load_queries, vector
 from agent_reminiscence.database.repositories.arrays import bigint_array, real_array
 from agent_reminiscence.domain.canonical import beside_many
 from agent_reminiscence.domain.generation import Generation
-from agent_reminiscence.domain.index import NORMS_DTYPE, SegmentSizes, are_among, in_layout_order
+from agent_reminiscence.domain.index import NORMS_DTYPE, SegmentSizes, are_among, distinct, in_layout_order
 
 _SQL = load_queries("sql", "chunk_vector")
 # Below the number of any heading.
@@ -285,7 +285,7 @@ class ChunkVectorRepository:
         """Return the dot products of given vectors with a question's, leaving out those that do not exist."""
         if not len(numbers):
             return _dots(None)
-        ascending = np.unique(numbers)
+        ascending = distinct(numbers)
         firsts, lasts = _runs(ascending)
         params = {
             "external_id": external_id,

@@ -392,7 +392,7 @@ class SearchRepository:
         with_outcomes: bool,
         is_last: bool,
     ) -> dict[int, Row]:
-        """Return the rows of some chunks by number, with all fields of `SearchHit` except the score.
+        """Return the rows of some chunks by number; see `as_hit`.
 
         Args:
             repeating: Those that stand for another chunk, which they repeat.
@@ -410,7 +410,7 @@ class SearchRepository:
             "with_outcomes": with_outcomes,
             "reported_by": request.reported_by,
         }
-        return {row.pop("number"): _hit(row) for row in await fetch(_SQL["read_hits"], params)}
+        return {row.pop("number"): row for row in await fetch(_SQL["read_hits"], params)}
 
     async def find_evidence(
         self,
@@ -482,7 +482,8 @@ def _layouts(row: Row) -> Layouts:
     )
 
 
-def _hit(row: Row) -> Row:
+def as_hit(row: Row) -> Row:
+    """A row of `read_hits` with all fields of `SearchHit` except the score. Most rows do not become hits."""
     lines = take_said_lines(row)
     starts = said_starts(row["content"], lines)
     row["said_lines"] = tuple(

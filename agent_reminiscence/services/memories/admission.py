@@ -21,6 +21,7 @@ from agent_reminiscence.database.repositories.filters import NONE_PASSES, Filter
 from agent_reminiscence.database.repositories.search import PastChunk
 from agent_reminiscence.domain.attributes import Condition, admits
 from agent_reminiscence.domain.filter import Filter
+from agent_reminiscence.domain.index import are_among, distinct
 from agent_reminiscence.domain.search import SearchRequest
 
 # Of more memories than this, their chunks are not looked up one memory after the other: all that pass are read.
@@ -61,7 +62,7 @@ class Admission:
         self._turns = turns
         # What the filter admits by its conditions on memories; read when it is needed, and once.
         self._memories: NDArray[np.bytes_] | None = None
-        # Chunks that were held against the filter, and those of them that pass.
+        # Chunks that were held against the filter, ascending, and those of them that pass.
         self._checked = np.zeros(0, np.int64)
         self._passed = NONE_PASSES
 
@@ -112,7 +113,7 @@ class Admission:
     async def among(self, db: SqlExecutor, numbers: NDArray[np.int64]) -> Admitted:
         """Which of some chunks of the present are admitted."""
         passing = await self._passing_among(db, numbers)
-        originals = np.unique(passing.originals[passing.originals != 0])
+        originals = distinct(passing.originals[passing.originals != 0])
         known = (await self._passing_among(db, originals)).numbers if len(originals) else originals
         return _standing(passing, known)
 
@@ -169,11 +170,12 @@ class Admission:
         ]
 
     async def _passing_among(self, db: SqlExecutor, numbers: NDArray[np.int64]) -> PassingChunks:
+        asked = distinct(numbers)
         # What is ranked was a candidate before, most of it.
-        if len(unchecked := np.setdiff1d(numbers, self._checked)):
+        if len(unchecked := asked[~are_among(asked, self._checked)[0]]):
             self._passed = self._passed.with_more(await self._check(db, unchecked))
-            self._checked = np.concatenate((self._checked, unchecked))
-        return self._passed.only(np.isin(self._passed.numbers, numbers))
+            self._checked = distinct(np.concatenate((self._checked, unchecked)))
+        return self._passed.only(are_among(self._passed.numbers, asked)[0])
 
     async def _check(self, db: SqlExecutor, numbers: NDArray[np.int64]) -> PassingChunks:
         """Which of some chunks pass, asked of the store."""
@@ -211,7 +213,7 @@ class Admission:
     def _of_turns(self, passing: PassingChunks) -> PassingChunks:
         if self._turns is None:
             return passing
-        return passing.only(np.isin(passing.numbers, self._turns.numbers, invert=self._turns.are_excluded))
+        return passing.only(are_among(passing.numbers, self._turns.numbers)[0] != self._turns.are_excluded)
 
 
 async def list_memories(
@@ -262,10 +264,10 @@ def _standing(passing: PassingChunks, known: NDArray[np.int64]) -> Admitted:
     """
     is_repetition = passing.originals != 0
     if not is_repetition.any():
-        return Admitted(np.unique(passing.numbers), np.zeros(0, dtype=np.int64))
+        return Admitted(distinct(passing.numbers), np.zeros(0, dtype=np.int64))
     own = passing.numbers[~is_repetition]
     rest = passing.only(is_repetition & ~np.isin(passing.originals, known))
     order = np.argsort(rest.numbers, kind="stable")
     _, firsts = np.unique(rest.originals[order], return_index=True)
     repeating = rest.numbers[order][firsts]
-    return Admitted(np.unique(np.concatenate((own, repeating))), np.sort(repeating))
+    return Admitted(distinct(np.concatenate((own, repeating))), np.sort(repeating))

@@ -19,6 +19,7 @@ from agent_reminiscence.database.repositories.search import (
     GraphWeights,
     OpenedStream,
     SearchedStream,
+    as_hit,
 )
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.index import are_among, blocks_of
@@ -287,7 +288,7 @@ class Finder:
             # Before the choice, so that what is left out takes no one's place.
             kept = await _admitted_among(db, admission, promised, weighed, said, near, reached)
             promised, weighed, close = promised.only(kept), weighed.only(kept), narrowing.only_near(near, kept)
-            said = None if said is None else np.intersect1d(said, kept)
+            said = None if said is None else said[are_among(said, kept)[0]]
             reached = {number: reached[number] for number in kept.tolist() if number in reached}
         chosen = narrowing.choose(promised, weighed, said, close, reached)
         ranked, texts = await self._rank_around(db, many, chosen, near, graph, admission)
@@ -468,7 +469,7 @@ class Finder:
                 row["score"] = float(ranked.scores[index]) * factor * outcome_factor(row["successes"], row["failures"])
                 weighed.append((row, index, factor))
         weighed.sort(key=lambda one: (-one[0]["score"], one[0]["chunk_id"]))
-        rows = [_with_parts(row, ranked, index, factor) for row, index, factor in weighed[: request.limit]]
+        rows = [_with_parts(as_hit(row), ranked, index, factor) for row, index, factor in weighed[: request.limit]]
         await self._name_as_then(db, request, rows)
         return rows
 

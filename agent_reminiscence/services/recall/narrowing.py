@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from agent_reminiscence.database.repositories.chunk_vector import Dots
 from agent_reminiscence.database.repositories.search import FoundTerm
-from agent_reminiscence.domain.index import FIRST, WINDOWS, are_among
+from agent_reminiscence.domain.index import FIRST, WINDOWS, are_among, distinct
 from agent_reminiscence.services.recall.ranking import Weights
 from agent_reminiscence.services.recall.score_parts import K1, B, idf
 
@@ -28,7 +28,7 @@ MAX_ADMITTED: Final = 1_000
 """If a filter admits no more chunks than this, all of them are ranked."""
 POOLS: Final = (200, 500, 1_250, 4_000)
 """As many candidates of each kind are held against a filter that admits more; the larger pool if too few are left."""
-ENOUGH_ADMITTED: Final = 150
+ENOUGH_ADMITTED: Final = 100
 """As many admitted candidates are enough to choose from."""
 
 _BY_PROMISE: Final = 80
@@ -179,7 +179,7 @@ def choose(
     if graph:
         reached = np.fromiter(graph.keys(), np.int64, len(graph))
         chosen.append(_best(reached, np.fromiter(graph.values(), np.float64, len(graph)), _BY_GRAPH))
-    return np.unique(np.concatenate(chosen))
+    return distinct(np.concatenate(chosen))
 
 
 def pool(
@@ -207,7 +207,7 @@ def pool(
     if near is not None:
         of_chunks = near.numbers > 0
         likely.append(_best(near.numbers[of_chunks], near.dots[of_chunks], size))
-    return np.unique(np.concatenate(likely))
+    return distinct(np.concatenate(likely))
 
 
 def only_near(near: Dots | None, numbers: NDArray[np.int64]) -> Dots | None:

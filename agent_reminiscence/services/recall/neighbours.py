@@ -9,6 +9,7 @@ from uuid import UUID
 import numpy as np
 
 from agent_reminiscence.database.connection import Row, SqlExecutor
+from agent_reminiscence.database.repositories.search import as_hit
 from agent_reminiscence.domain.retrieval import SearchHit
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.resilience.retries import repeated
@@ -75,7 +76,7 @@ class NeighbourReader:
             stored = await self._search.read_hits(
                 db, request, shown, repeating=repeating.tolist(), with_outcomes=True, is_last=False
             )
-            rows = [stored[number] for number in shown if number in stored]
+            rows = [as_hit(stored[number]) for number in shown if number in stored]
             return await self._as_then(db, request, rows, admission) if request.is_past else rows
 
     async def _as_then(

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent_reminiscence.database.repositories.search import FoundTerm
+from agent_reminiscence.domain.index import distinct
 from agent_reminiscence.services.recall.question import Asked
 from agent_reminiscence.services.recall.ranking import Question
 from agent_reminiscence.services.recall.score_parts import TermPostings, idf
@@ -72,7 +73,7 @@ def _together(found: Sequence[FoundTerm]) -> FoundTerm:
 def said_within(asked: Asked, found: Mapping[str, FoundTerm]) -> NDArray[np.int64] | None:
     """The chunks that mention a time in the question's period."""
     spoken_of = [found[term].numbers for term in asked.period_terms if term in found]
-    return np.unique(np.concatenate(spoken_of)) if spoken_of else None
+    return distinct(np.concatenate(spoken_of)) if spoken_of else None
 
 
 def rarity_weights(

@@ -14,7 +14,7 @@ from agent_reminiscence.database.repositories.chunk_vector import Dots
 from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.database.repositories.search import Layouts
 from agent_reminiscence.domain.canonical import beside_many
-from agent_reminiscence.domain.index import are_among
+from agent_reminiscence.domain.index import are_among, distinct
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.services.memories.admission import Admission
 from agent_reminiscence.services.recall.narrowing import DATED_TEXTS, zone
@@ -155,7 +155,7 @@ class TextReader:
     ) -> NDArray[np.void]:
         """Norms for a moment that has none stored."""
         entries = texts.entries
-        wanted = np.unique(np.concatenate((entries["number"], entries["heading"])).astype(np.int64))
+        wanted = distinct(np.concatenate((entries["number"], entries["heading"])).astype(np.int64))
         stored = await self._vectors.read(db, request.external_id, generation, wanted)
         return await beside_many(
             lambda: window_norms(entries, stored.numbers, stored.masses, stored.vectors), items=len(entries)

@@ -229,7 +229,8 @@ class PostgresManager:
         """Run a `transaction` that reads one thing, in one round trip.
 
         Args:
-            read: Sends one statement; a second one is refused. Called again if the connection had died while idle.
+            read: Waits for one statement, with which the transaction ends. Called again on another connection if this
+                one was lost and had been idle before: most likely it died meanwhile.
 
         Raises:
             StoreError: As `transaction`.
@@ -240,7 +241,7 @@ class PostgresManager:
             try:
                 async with self._ended(connection, external_id, read_only=True):
                     return await read(connection)
-            except StoreUnavailableError:
+            except StoreError:
                 if not (connection.is_reused and connection.is_broken):
                     raise
                 _logger.info("the server closed an idle connection; connecting again")

@@ -585,12 +585,17 @@ async def test_a_single_statement_whose_own_connection_is_lost_is_sent_again_onl
 
 
 async def test_a_single_statement_that_is_cancelled_leaves_nothing_to_its_successor(new_store: NewStore) -> None:
-    """The connection is closed, and the place in the pool is free again."""
+    """The connection is closed, and the place in the pool is free again; also if all of it was sent together."""
     store = await new_store(pool_size=1)
+    sleep = "SELECT pg_sleep($(seconds)p::float8)::text AS slept, pg_backend_pid() AS pid"
 
+    (before,) = await store.read_once("agent-1", _fetching(sleep, {"seconds": 0.0}))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.2):
-            await store.read_once("agent-1", _fetching("SELECT pg_sleep(30)::text", {}))
+            await store.read_once("agent-1", _fetching(sleep, {"seconds": 30.0}))
+    (after,) = await store.read_once("agent-1", _fetching(sleep, {"seconds": 0.0}))
+
+    assert after["pid"] != before["pid"]
     await _assert_fresh(store)
 
 
@@ -963,6 +968,26 @@ async def test_a_process_of_the_server_that_stands_still_is_a_timeout_while_othe
 
     await _wait_for_end(administrator, stopped[0])
     assert (await stored_rows(administrator))["memory_event"] == []
+    await _assert_fresh(store)
+
+
+async def test_a_single_statement_leaves_an_idle_connection_that_stands_still(
+    new_store: NewStore, administrator: SqlExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it closed or hangs, it failed before anything was done on it: another one answers."""
+    monkeypatch.setattr("agent_reminiscence.database.postgres_manager.ANSWER_GRACE_SECONDS", 0.2)
+    store = await new_store(statement_timeout_seconds=1)
+    async with store.transaction("agent-1") as db:
+        stopped = await _pid(db)
+
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        found = await store.read_once("agent-1", _whose)
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+
+    assert found["external_id"] == "agent-1"
+    await _wait_for_end(administrator, stopped)
     await _assert_fresh(store)
 
 

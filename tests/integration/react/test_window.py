@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -112,3 +113,38 @@ async def test_a_share_of_the_context_window_is_a_budget(memory: AgentMem) -> No
         await agent.answer(AgentRequest(question="Look around.", user="ana", enable_memory=True))
 
     assert max(count_tokens(_steps_shown(asked)) for asked in brain.asked) <= 440
+
+
+async def test_runs_at_the_same_time_look_up_their_own_steps(memory: AgentMem) -> None:
+    """They share the tools, but not what these read."""
+    both_looked = asyncio.Barrier(2)
+    tools: FunctionToolset[Any] = FunctionToolset()
+
+    @tools.tool_plain
+    async def look(at: int) -> str:
+        """Look at a place."""
+        async with asyncio.timeout(60), both_looked:
+            return f"Place {at} has a door."
+
+    def reason(asked: Asked) -> ModelResponse | str:
+        place = int(asked.prompt.rsplit(maxsplit=1)[-1])
+        match asked.turn:
+            case 0:
+                return act("look", at=place)
+            case 1:
+                return act("search_working_memory", query="door")
+            case 2:
+                return act("read_working_memory", turn=1)
+            case _:
+                return "looked"
+
+    async with ReactMemService(Brain(reason).model, memory, toolsets=[tools]) as agent:
+        requests = [AgentRequest(question=f"Look at {place}", user="ana", enable_memory=True) for place in (3, 4)]
+        responses = await asyncio.gather(*map(agent.answer, requests))
+
+    for place, response in zip((3, 4), responses, strict=True):
+        assert [step.observation for step in response.steps] == [
+            f"Place {place} has a door.",
+            f'turn 1, step 1: look({{"at": {place}}}) → Place {place} has a door.',
+            f"Place {place} has a door.",
+        ]

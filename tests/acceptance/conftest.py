@@ -294,7 +294,8 @@ def with_neo4j(config: Callable[..., Config], neo4j_server: Neo4jAddress) -> Cal
             "neo4j_user": neo4j_server.user,
             "neo4j_password": neo4j_server.password,
             "neo4j_database": neo4j_server.database,
-            "neo4j_timeout_seconds": 30.0,
+            # A machine that does much else takes its time; no test waits for this to pass.
+            "neo4j_timeout_seconds": 240.0,
         }
         return config(**(defaults | settings))
 

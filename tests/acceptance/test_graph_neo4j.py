@@ -288,7 +288,7 @@ async def test_closing_beside_a_neo4j_with_a_fault_leaves_nothing_open(
         return not rows and not left and switch.links == 0
 
     try:
-        settings = {"worker": True, "active_memory_update_threshold": 1, "neo4j_timeout_seconds": 30.0}
+        settings = {"worker": True, "active_memory_update_threshold": 1}
         memory = AgentMem(with_neo4j(**_by_way_of(switch), **settings))
         await memory.initialize()
         await _make_due(memory, neo4j_tenant)

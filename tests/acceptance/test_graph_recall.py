@@ -26,7 +26,7 @@ _WORK = "Mara Lindt works with Ivo Brandt."
 _MILL = "Tilda Abel lives in the Old Mill at Orleby."
 _QUESTION = "Who works with the person who owns the Red Boat?"
 _MONDAY = datetime(2024, 3, 4, tzinfo=UTC)
-_PATIENCE_SECONDS = 30.0
+_PATIENCE_SECONDS = 120.0
 # A server of tests shares its processors with them, and what a healthy one answers is not to hang on that.
 _GENEROUS_SECONDS = 60.0
 # Of a test that waits for it to be over.

@@ -253,43 +253,37 @@ class SqlExecutor:
         Returns:
             The rows of `first`.
         """
-        self._forget_last()
-        if not self._is_to_replan() and first is not None:
-            await self._defer_beginning(mode, settings)
-            return await self.fetch_all(*first)
-        await self._begin_now(mode, settings)
+        await self._begin(mode, settings, with_next=first is not None)
         return [] if first is None else await self.fetch_all(*first)
 
     async def begin_single(self, mode: str, settings: Mapping[str, str]) -> None:
         """Like `begin`, for a transaction that only reads, with one statement: all of it is sent with the statement."""
-        self._forget_last()
-        if self._is_to_replan():
-            await self._begin_now(mode, settings)
-            return
-        await self._defer_beginning(mode, settings)
+        await self._begin(mode, settings, with_next=True)
         self._is_single = True
 
-    def _forget_last(self) -> None:
+    async def _begin(self, mode: str, settings: Mapping[str, str], *, with_next: bool) -> None:
+        """Begin a transaction: now, or together with its first statement.
+
+        Args:
+            with_next: Together, unless plans are old enough to be made again.
+        """
         self.has_failed = self.has_timed_out = self.has_appended = self._is_single = False
         self._is_within_transaction = True
         self._deferred.clear()
-
-    def _is_to_replan(self) -> bool:
-        """Whether plans are old enough to be made again, with the beginning of this transaction."""
-        return time.monotonic() - self._opened_at >= self._replanned_at_age
-
-    async def _begin_now(self, mode: str, settings: Mapping[str, str]) -> None:
-        if self._is_to_replan():
-            self._replanned_at_age = 2 * (time.monotonic() - self._opened_at)
+        age = time.monotonic() - self._opened_at
+        if age >= self._replanned_at_age:
+            self._replanned_at_age = 2 * age
             mode = f"{mode}; DISCARD PLANS"
+        elif with_next:
+            calls = ", ".join(f"set_config('{name}', $(value_{index})p, true)" for index, name in enumerate(settings))
+            await self.defer(mode)
+            await self.defer(
+                f"SELECT {calls}", {f"value_{index}": value for index, value in enumerate(settings.values())}
+            )
+            return
         calls = ", ".join(f"set_config('{name}', {_as_digits(value)}, true)" for name, value in settings.items())
         # A statement with parameters would need its own message and round trip.
         await self._answer(statement_name(mode), self._connection.execute_batch(f"{mode}; SELECT {calls}"))
-
-    async def _defer_beginning(self, mode: str, settings: Mapping[str, str]) -> None:
-        calls = ", ".join(f"set_config('{name}', $(value_{index})p, true)" for index, name in enumerate(settings))
-        await self.defer(mode)
-        await self.defer(f"SELECT {calls}", {f"value_{index}": value for index, value in enumerate(settings.values())})
 
     async def fetch_all(self, statement: str, params: Params | None = None, *, prepared: bool = True) -> list[Row]:
         """Run `statement` and return its rows.
@@ -302,9 +296,9 @@ class SqlExecutor:
             StoreUnavailableError: The connection was lost.
             StoreError: The server refused it.
         """
+        if prepared and self._is_single:
+            return await self.fetch_last(statement, params)
         if self._deferred:
-            if prepared and self._is_single:
-                return await self.fetch_last(statement, params)
             if prepared:
                 return await (await self.ask(statement, params, list)).result()
             await self.flush()
@@ -322,6 +316,7 @@ class SqlExecutor:
         Raises:
             StoreError: As `fetch_all`. Nothing was written, so it may be repeated even if the COMMIT was lost.
         """
+        self._is_single = False
         rows = await self.ask(statement, params, list)
         await self.defer("COMMIT")
         await self.flush()

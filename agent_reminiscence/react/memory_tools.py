@@ -113,7 +113,7 @@ def keys_of(facts: Sequence[Fact], episodes: Sequence[Episode]) -> list[str]:
 
 
 def working_toolset() -> FunctionToolset[RunDeps[Any]]:
-    """Tools to read what a run with memory has done and is no longer shown."""
+    """Tools that read a run's earlier steps, which the model is no longer shown."""
     tools: FunctionToolset[RunDeps[Any]] = FunctionToolset(id="react_working_memory")
 
     async def read_working_memory(ctx: RunContext[RunDeps[Any]], turn: int, step: int = 1, part: int = 1) -> str:

@@ -364,21 +364,27 @@ async def test_a_cancelled_statement_ends_on_the_server_too(new_store: NewStore,
         await _write(db, "agent-1")
 
 
-async def test_connections_closed_while_idle_are_replaced_unnoticed(
-    new_store: NewStore, administrator: SqlExecutor
-) -> None:
-    """A server that restarts, or a firewall that forgets, costs a reconnect and no error."""
-    store = await new_store(pool_size=3)
+async def _use_three(store: PostgresManager) -> set[int]:
+    """Use three connections at once, which are idle afterwards; their process ids."""
 
     async def work() -> int:
         async with store.transaction("agent-1") as db:
             await db.execute("SELECT pg_sleep(0.02)::text")
             return await _pid(db)
 
-    before = set(await asyncio.gather(*(work() for _ in range(3))))
+    return set(await asyncio.gather(*(work() for _ in range(3))))
+
+
+async def test_connections_closed_while_idle_are_replaced_unnoticed(
+    new_store: NewStore, administrator: SqlExecutor
+) -> None:
+    """A server that restarts, or a firewall that forgets, costs a reconnect and no error."""
+    store = await new_store(pool_size=3)
+
+    before = await _use_three(store)
     await _terminate(administrator, before)
 
-    after = set(await asyncio.gather(*(work() for _ in range(3))))
+    after = await _use_three(store)
 
     assert len(before) == 3
     assert not before & after
@@ -494,7 +500,7 @@ async def _whose(db: SqlExecutor) -> Row:
 async def test_a_single_statement_runs_within_its_transaction_however_old_the_connection_is(
     new_store: NewStore,
 ) -> None:
-    """Also where the server has not seen it before, and where plans are made anew."""
+    """Even the first time a connection prepares it, and when the connection discards its old plans."""
     store = await new_store(pool_size=1)
 
     for number, age in enumerate([0] * 10 + [5, 11, 12, 23, 24, 50]):
@@ -514,9 +520,12 @@ async def test_a_second_statement_is_a_mistake_of_ours_and_told(new_store: NewSt
         await _whose(db)
         await _whose(db)
 
-    with pytest.raises(RuntimeError, match="SELECT was sent in a transaction that had already ended"):
-        await store.read_once("agent-1", read)
-    await _assert_fresh(store)
+    for age in (0, 11):
+        for connection in store._idle:
+            connection._opened_at = time.monotonic() - age
+        with pytest.raises(RuntimeError, match="SELECT was sent in a transaction that had already ended"):
+            await store.read_once("agent-1", read)
+        await _assert_fresh(store)
 
 
 async def test_a_refused_single_statement_says_why_and_keeps_the_connection(new_store: NewStore) -> None:
@@ -551,12 +560,7 @@ async def test_a_single_statement_on_connections_closed_while_idle_is_not_distur
     """It is sent again until a connection lives."""
     store = await new_store(pool_size=3)
 
-    async def work() -> int:
-        async with store.transaction("agent-1") as db:
-            await db.execute("SELECT pg_sleep(0.02)::text")
-            return await _pid(db)
-
-    await _terminate(administrator, set(await asyncio.gather(*(work() for _ in range(3)))))
+    await _terminate(administrator, await _use_three(store))
     found = await store.read_once("agent-1", _whose)
 
     assert found["external_id"] == "agent-1"

@@ -225,17 +225,24 @@ class PostgresManager:
         async with self._ended(connection, external_id, read_only=True):
             yield connection, rows
 
-    async def read_once[T](self, external_id: str, read: Callable[[SqlExecutor], Awaitable[T]]) -> T:
+    async def read_once[T](
+        self,
+        external_id: str,
+        read: Callable[[SqlExecutor], Awaitable[T]],
+        *,
+        settings: Mapping[str, str] | None = None,
+    ) -> T:
         """Run a `transaction` that reads one thing, in one round trip.
 
         Args:
             read: Waits for one statement, with which the transaction ends. Called again on another connection if this
                 one was lost and had been idle before: most likely it died meanwhile.
+            settings: As in `transaction`.
 
         Raises:
             StoreError: As `transaction`.
         """
-        local = self._local(external_id, APP_ROLE)
+        local = self._local(external_id, APP_ROLE) | dict(settings or {})
         while True:
             connection, _ = await self._acquire(local, _READ_ONLY, single=True)
             try:

@@ -88,19 +88,39 @@ FROM active_memory
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p;
 
 -- name: list_active_memories
--- Oldest first; ids are created in order of time, so they break ties. The conditions are parts of this file.
+-- Oldest first; ids are created in order of time, so they break ties. What is selected from, and the conditions, are parts
+-- of this file.
 SELECT {include columns}
-FROM active_memory AS m
+FROM {memories} AS m
 WHERE m.external_id = $(external_id)p AND m.archived_at IS NULL
 {conditions}
 ORDER BY m.created_at, m.memory_id
 {limit};
 
--- part: by_ids
-AND m.memory_id = ANY($(ids)p::uuid[])
+-- part: all_memories
+active_memory
 
--- part: among_ids
-AND m.memory_id = ANY($(among)p::uuid[])
+-- part: of_ids
+-- OFFSET 0: looked up one by one. The planner would read the whole tenant, in the order in which they are returned.
+(
+    SELECT memory.*
+    FROM (SELECT DISTINCT id FROM unnest($(ids)p::uuid[]) AS one (id)) AS asked
+    CROSS JOIN LATERAL (
+        SELECT * FROM active_memory WHERE external_id = $(external_id)p AND memory_id = asked.id OFFSET 0
+    ) AS memory
+)
+
+-- part: of_keys
+-- Likewise. Archived memories have lost their keys.
+(
+    SELECT memory.*
+    FROM (SELECT DISTINCT key FROM unnest($(keys)p::text[]) AS one (key)) AS asked
+    CROSS JOIN LATERAL (
+        SELECT * FROM active_memory
+        WHERE external_id = $(external_id)p AND key = asked.key AND archived_at IS NULL
+        OFFSET 0
+    ) AS memory
+)
 
 -- part: by_keys
 AND m.key = ANY($(keys)p::text[])

@@ -137,17 +137,18 @@ class ActiveMemoryRepository:
         Raises:
             MemoryNotFoundError: `external_id` has no memory `selection.after`.
         """
+        memories = _PARTS["all_memories"]
         conditions: list[str] = []
         params: dict[str, object] = {"external_id": external_id}
-        if selection.ids is not None:
-            conditions.append(_PARTS["by_ids"])
-            params["ids"] = list(selection.ids)
-        if among is not None:
-            conditions.append(_PARTS["among_ids"])
-            params["among"] = uuid_array(among)
         if selection.keys is not None:
-            conditions.append(_PARTS["by_keys"])
+            memories = _PARTS["of_keys"]
             params["keys"] = list(selection.keys)
+        ids = _both(selection.ids, among)
+        if ids is not None:
+            if selection.keys is not None:
+                conditions.append(_PARTS["by_keys"])
+            memories = _PARTS["of_ids"]
+            params["ids"] = uuid_array(ids)
         if selection.key_prefix is not None:
             conditions.append(_PARTS["from_key"])
             params["key_prefix"] = selection.key_prefix
@@ -162,7 +163,7 @@ class ActiveMemoryRepository:
         limit = ""
         if selection.limit is not None:
             limit, params["limit"] = _PARTS["at_most"], selection.limit
-        statement = _SQL["list_active_memories"].fill(conditions="\n".join(conditions), limit=limit)
+        statement = _SQL["list_active_memories"].fill(memories=memories, conditions="\n".join(conditions), limit=limit)
         return [_memory(row) for row in await db.fetch_all(statement, params)]
 
     async def _created_at(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> datetime:
@@ -359,6 +360,14 @@ def _params(memory: StoredMemory) -> dict[str, Any]:
         "chunk_ids": uuid_array(memory.chunk_ids),
         "chunk_starts": int_array(memory.chunk_starts),
     }
+
+
+def _both(ids: Sequence[UUID] | None, among: Sequence[UUID] | None) -> Sequence[UUID] | None:
+    """What is in both, in the order of `ids`; None is all."""
+    if ids is None or among is None:
+        return among if ids is None else ids
+    known = frozenset(among)
+    return [one for one in ids if one in known]
 
 
 def _memory(row: Row) -> StoredMemory:

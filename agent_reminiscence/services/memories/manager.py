@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from agent_reminiscence.agents.plans import LabelledText
-from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.connection import PLANNED_ONCE, SqlExecutor
 from agent_reminiscence.database.repositories.memory_chunk import PassageLabels
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.memory import ActiveMemory, MemorySelection
@@ -95,7 +95,8 @@ class MemoryManager:
         async def read() -> list[ActiveMemory]:
             # A filter, and what a page begins after, are looked up first.
             if where is None and selection.after is None:
-                return await self._store.read_once(external_id, select)
+                is_lookup = selection.ids is not None or selection.keys is not None
+                return await self._store.read_once(external_id, select, settings=PLANNED_ONCE if is_lookup else None)
             async with self._store.transaction(external_id, read_only=True) as db:
                 return await select(db)
 

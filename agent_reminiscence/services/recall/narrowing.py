@@ -28,7 +28,7 @@ MAX_ADMITTED: Final = 1_000
 """If a filter admits no more chunks than this, all of them are ranked."""
 POOLS: Final = (200, 500, 1_250, 4_000)
 """As many candidates of each kind are held against a filter that admits more; the larger pool if too few are left."""
-ENOUGH_ADMITTED: Final = 100
+ENOUGH_ADMITTED: Final = 80
 """As many admitted candidates are enough to choose from."""
 
 _BY_PROMISE: Final = 80

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -414,6 +415,43 @@ async def test_whether_a_reflection_is_due_is_read_from_the_last_one_on(
     assert sum(map(int, re.findall(r"Rows Removed by (?:Filter|Index Recheck): (\d+)", plan))) == 0, plan
     assert "rows=20" in plan, plan
     assert not re.search(r"rows=3\d\d(\.\d+)? loops", plan), plan
+
+
+@pytest.mark.parametrize("is_analysed", [True, False])
+async def test_memories_are_read_by_their_ids_and_keys_without_the_others(
+    test_server: TestServer,
+    config: Callable[..., Config],
+    database: str,
+    store: PostgresManager,
+    is_analysed: bool,
+    subtests: pytest.Subtests,
+) -> None:
+    """An agent reads the memories that a recall has found; in their order, the planner would read them all."""
+    memories = 60
+    async with AgentMem(config()) as memory:
+        for number in range(memories):
+            note = await memory.create_active_memory(_NEWCOMER, "Birds", f"Gull {number}.", key=f"gull/{number:04}")
+        if is_analysed:
+            async with superuser(test_server, database) as db:
+                await db.execute_script("ANALYZE")
+
+        found_by: dict[str, dict[str, Any]] = {
+            "ids": {"ids": [note.id]},
+            "keys": {"keys": ["gull/0059"]},
+            "ids and keys": {"ids": [note.id], "keys": ["gull/0059", "gull/0003"]},
+        }
+        for name, selection in found_by.items():
+            with subtests.test(name):
+                counted = _RowsRead(test_server, database, memory)
+                await counted.begin()
+
+                found = await memory.get_active_memories(_NEWCOMER, **selection)
+
+                assert [one.id for one in found] == [note.id]
+                read = await counted.by_index()
+                assert sum(rows for index, rows in read.items() if index.startswith("active_memory")) < memories / 10, (
+                    read
+                )
 
 
 _IN_ORDER = (

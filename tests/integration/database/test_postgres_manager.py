@@ -1095,4 +1095,4 @@ async def test_a_single_statement_is_waited_for_once(test_server: TestServer, da
         await store.close()
 
     waits = [span for span in exporter.get_finished_spans() if span.kind == SpanKind.CLIENT]
-    assert [(span.name, dict(span.attributes or {})["db.operation.batch.size"]) for span in waits] == [("SELECT", 4)]
+    assert [(span.name, dict(span.attributes or {})["db.operation.batch.size"]) for span in waits] == [("SELECT", 3)]

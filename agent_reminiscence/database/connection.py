@@ -40,6 +40,8 @@ _ALIVE_SECONDS = 2.0
 _PLANNED_LOOKUPS = 256
 Params = Mapping[str, Any]
 Row = dict[str, Any]
+# A statement and its parameters.
+type Statement = tuple[str, Params]
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,19 +252,19 @@ class SqlExecutor:
         self._opened_at = time.monotonic()
         self._replanned_at_age = _FIRST_REPLANNING_SECONDS
 
-    async def begin(self, mode: str, settings: Mapping[str, str], first: tuple[str, Params] | None = None) -> list[Row]:
+    async def begin(self, mode: str, settings: Mapping[str, str], first: Sequence[Statement] = ()) -> list[list[Row]]:
         """Begin a transaction with `settings` that last until it ends, in one round trip.
 
         Args:
             mode: `BEGIN` with its options.
             settings: Our own names with any values: values are sent as digits, so that none can be read as SQL.
-            first: A statement and its parameters, to be sent in the same round trip.
+            first: Statements to be sent in the same round trip.
 
         Returns:
-            The rows of `first`.
+            The rows of each of `first`.
         """
-        await self._begin(mode, settings, with_next=first is not None)
-        return [] if first is None else await self.fetch_all(*first)
+        await self._begin(mode, settings, with_next=bool(first))
+        return await self.fetch_together(first)
 
     async def begin_single(self, mode: str, settings: Mapping[str, str]) -> None:
         """Like `begin`, for a transaction that only reads, with one statement: all of it is sent with the statement."""
@@ -327,6 +329,11 @@ class SqlExecutor:
         await self.flush()
         self.is_committed = True
         return await rows.result()
+
+    async def fetch_together(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Run some statements in one round trip, and return the rows of each."""
+        asked = [await self.ask(statement, params, list) for statement, params in statements]
+        return [await one.result() for one in asked]
 
     async def fetch_one(self, statement: str, params: Params | None = None) -> Row | None:
         """Run `statement` and return its first row, or None if there is none."""

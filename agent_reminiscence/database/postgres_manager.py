@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -18,9 +18,9 @@ from agent_reminiscence.database.announcements import Announcements
 from agent_reminiscence.database.connection import (
     PLANNED_ONCE,
     ConnectionSettings,
-    Params,
     Row,
     SqlExecutor,
+    Statement,
     open_connection,
 )
 from agent_reminiscence.database.queries import load_queries
@@ -211,9 +211,9 @@ class PostgresManager:
 
     @asynccontextmanager
     async def read_transaction(
-        self, external_id: str, statement: str, params: Params
-    ) -> AsyncIterator[tuple[SqlExecutor, list[Row]]]:
-        """Run a `transaction` that only reads; its first statement is sent with its beginning, its rows are yielded.
+        self, external_id: str, first: Sequence[Statement]
+    ) -> AsyncIterator[tuple[SqlExecutor, list[list[Row]]]]:
+        """Run a `transaction` that only reads; its first statements are sent with its beginning, their rows yielded.
 
         For searches: each statement is planned once per connection, whichever tenant asks.
 
@@ -221,7 +221,7 @@ class PostgresManager:
             StoreError: As `transaction`; also if the statement is refused.
         """
         local = self._local(external_id, APP_ROLE) | PLANNED_ONCE
-        connection, rows = await self._acquire(local, _READ_ONLY, first=(statement, params))
+        connection, rows = await self._acquire(local, _READ_ONLY, first=first)
         async with self._ended(connection, external_id, read_only=True):
             yield connection, rows
 
@@ -358,8 +358,8 @@ class PostgresManager:
         *,
         fresh: bool = False,
         single: bool = False,
-        first: tuple[str, Params] | None = None,
-    ) -> tuple[SqlExecutor, list[Row]]:
+        first: Sequence[Statement] = (),
+    ) -> tuple[SqlExecutor, list[list[Row]]]:
         if not self._is_open:
             raise StoreError("the store is closed")
         try:
@@ -377,9 +377,9 @@ class PostgresManager:
             raise
 
     async def _begin(
-        self, local: Mapping[str, str], begin: str, *, fresh: bool, single: bool, first: tuple[str, Params] | None
-    ) -> tuple[SqlExecutor, list[Row]]:
-        """Return a connection with a transaction begun, and the rows of `first`.
+        self, local: Mapping[str, str], begin: str, *, fresh: bool, single: bool, first: Sequence[Statement]
+    ) -> tuple[SqlExecutor, list[list[Row]]]:
+        """Return a connection with a transaction begun, and the rows of each of `first`.
 
         A connection that died while idle is replaced: nothing worth keeping ran on it yet.
         """
@@ -393,7 +393,7 @@ class PostgresManager:
             begun = False
             connection.answer_timeout_seconds = self._answer_timeout_seconds
             try:
-                rows: list[Row] = []
+                rows: list[list[Row]] = []
                 if single:
                     await connection.begin_single(begin, local)
                 else:

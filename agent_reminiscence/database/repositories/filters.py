@@ -12,7 +12,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_reminiscence.database.connection import Row, SqlExecutor
+from agent_reminiscence.database.connection import Row, SqlExecutor, Statement
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.database.repositories.arrays import bigint_array, uuid_blob_array
 from agent_reminiscence.domain.attributes import OF_TURN, Attribute, Condition, attributes_of, memory_attributes
@@ -79,14 +79,16 @@ class FilterRepository:
         row = await db.fetch_one(_SQL["find_memories"], params)
         return np.frombuffer((row and row["memory_ids"]) or b"", "S16")
 
-    async def holds_for_more(self, db: SqlExecutor, external_id: str, condition: Condition, *, most: int) -> bool:
-        """Whether a condition holds for more than `most` values in one of its ranges.
+    def holding(self, external_id: str, condition: Condition, *, most: int) -> Statement:
+        """The statement that tells whether a condition holds for more than `most` values in one of its ranges.
 
         Memories are fewer where one has several such values.
         """
-        params = _ranges([condition]) | {"external_id": external_id, "most": most + 1}
-        row = await db.fetch_one(_SQL["has_more_holding"], params)
-        return row is not None and row["has_more"]
+        return _SQL["has_more_holding"], _ranges([condition]) | {"external_id": external_id, "most": most + 1}
+
+    def holds_for_more(self, rows: Sequence[Row]) -> bool:
+        """What the rows of `holding` say."""
+        return bool(rows and rows[0]["has_more"])
 
     async def find_turns(
         self, db: SqlExecutor, external_id: str, conditions: Sequence[Condition]

@@ -83,13 +83,8 @@ class Admission:
             most: Not more than this many; None is any number.
 
         Returns:
-            None if there are more, or if a condition on memories holds for more memories.
+            None if there are more.
         """
-        condition = self._looked_up
-        if most is not None and condition is not None:
-            tenant = self._request.external_id
-            if await self._filters.holds_for_more(db, tenant, condition, most=most):
-                return None
         passing = await self._passing(db, most=most)
         if most is not None and len(passing.numbers) > most:
             return None
@@ -179,20 +174,11 @@ class Admission:
 
     async def _check(self, db: SqlExecutor, numbers: NDArray[np.int64]) -> PassingChunks:
         """Which of some chunks pass, asked of the store."""
-        condition = self._looked_up if self._memories is None else None
+        condition = sole_condition(self._request) if self._memories is None else None
         if condition is None:
             await self._read_memories(db)
         found = await self._filters.find_passing_among(db, self._request, numbers, condition=condition)
         return self._of_turns(self._of_memories(found))
-
-    @property
-    def _looked_up(self) -> Condition | None:
-        """The one condition on memories, if there is no other and it need not be known of all of them."""
-        where = self._request.where
-        assert where is not None
-        if where.memory_ids is not None or len(conditions := where.memory_conditions) != 1:
-            return None
-        return None if conditions[0].is_negated else conditions[0]
 
     async def _read_memories(self, db: SqlExecutor) -> NDArray[np.bytes_] | None:
         """The memories that the conditions on memories admit; None if there are no such conditions."""
@@ -214,6 +200,14 @@ class Admission:
         if self._turns is None:
             return passing
         return passing.only(are_among(passing.numbers, self._turns.numbers)[0] != self._turns.are_excluded)
+
+
+def sole_condition(request: SearchRequest) -> Condition | None:
+    """A filter's one condition on memories, if there is no other and it need not be known of all of them."""
+    where = request.where
+    if where is None or where.memory_ids is not None or len(conditions := where.memory_conditions) != 1:
+        return None
+    return None if conditions[0].is_negated else conditions[0]
 
 
 async def list_memories(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent_reminiscence.config import constants
-from agent_reminiscence.database.connection import Row, SqlExecutor
+from agent_reminiscence.database.connection import Row, SqlExecutor, Statement
 from agent_reminiscence.database.repositories.chunk_vector import NO_DOTS, Dots
 from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.database.repositories.search import (
@@ -26,7 +26,7 @@ from agent_reminiscence.domain.index import are_among, blocks_of
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.embedders.wordllama import WORDLLAMA_MODEL
 from agent_reminiscence.exceptions import EmbeddingError
-from agent_reminiscence.services.memories.admission import Admission, Admitted
+from agent_reminiscence.services.memories.admission import Admission, Admitted, sole_condition
 from agent_reminiscence.services.recall import narrowing
 from agent_reminiscence.services.recall.matching import BUNDLED_MATCH, MatchModel
 from agent_reminiscence.services.recall.occurrences import in_numbers, occurrences, rarity_weights, said_within
@@ -92,11 +92,11 @@ class FoundRows:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """The first statement of a search, and the question as read with the assumed languages and days."""
+    """The first statements of a search, and the question as read with the assumed languages and days."""
 
     request: SearchRequest
-    statement: str
-    params: Mapping[str, Any]
+    statements: tuple[Statement, ...]
+    terms: Sequence[str]
     asked: Asked
     languages: tuple[str, ...]
     days: tuple[int, int]
@@ -104,10 +104,15 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A search whose first statement has been answered."""
+    """A search whose first statements have been answered.
+
+    Attributes:
+        admits_many: Whether the one condition of its filter on memories holds for more than are all ranked.
+    """
 
     opening: Opening
     read: OpenedStream
+    admits_many: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +160,7 @@ class Finder:
         self._search = repositories.search
         self._texts = TextReader(repositories)
         self._history = repositories.history
+        self._filters = repositories.filters
         self._embedding = embedding
         self._weights = weights or Weights()
         self._whole_max_chunks = whole_max_chunks
@@ -163,7 +169,7 @@ class Finder:
         self._remembered: dict[str, tuple[tuple[str, ...], tuple[int, int]]] = {}
 
     def opening(self, request: SearchRequest, *, reads_beside_graph: bool) -> Opening:
-        """Begin a search with the statement that reads what is most likely needed of the tenant.
+        """Begin a search with the statements that read what is most likely needed of the tenant.
 
         Args:
             reads_beside_graph: Whether also for a tenant with entities, which a question may name.
@@ -178,12 +184,20 @@ class Finder:
             most=narrowing.MAX_ENTRIES,
             reads_beside_graph=reads_beside_graph,
         )
-        return Opening(request, statement, params, asked, languages, days)
+        statements: tuple[Statement, ...] = ((statement, params),)
+        if not request.is_past and (condition := sole_condition(request)) is not None:
+            holding = self._filters.holding(request.external_id, condition, most=narrowing.MAX_ADMITTED)
+            # A trace names what is sent together after the last statement.
+            statements = (holding, *statements)
+        return Opening(request, statements, params["terms"], asked, languages, days)
 
-    def opened(self, opening: Opening, rows: Sequence[Row]) -> Opened | None:
-        """What the opening has read; None for an unknown stream."""
-        read = self._search.opened(rows, opening.params["terms"])
-        return None if read is None else Opened(opening, read)
+    def opened(self, opening: Opening, answers: Sequence[list[Row]]) -> Opened | None:
+        """What the opening has read, given the rows of its statements; None for an unknown stream."""
+        *holding, rows = answers
+        read = self._search.opened(rows, opening.terms)
+        if read is None:
+            return None
+        return Opened(opening, read, admits_many=any(map(self._filters.holds_for_more, holding)))
 
     async def find(
         self,
@@ -250,7 +264,9 @@ class Finder:
         request, begun, stream = opened.opening.request, opened.read, opened.read.stream
         assert stream.days is not None
         tenant, generation = request.external_id, stream.generation
-        admitted = None if admission is None else await admission.all(db, most=narrowing.MAX_ADMITTED)
+        admitted = None
+        if admission is not None and not opened.admits_many:
+            admitted = await admission.all(db, most=narrowing.MAX_ADMITTED)
         if admitted is not None and not len(admitted.numbers):
             return FoundRows([], is_found=False)
         asked = self._read_question(opened.opening, stream, stream.days)

@@ -188,23 +188,23 @@ class RetrievalService:
     ) -> AsyncIterator[tuple[SqlExecutor, Opened | None]]:
         """Begin a search in a transaction of its own; None and errors as in `_opened`."""
         opening = self._finder.opening(request, reads_beside_graph=reads_beside_graph)
-        async with self._store.read_transaction(request.external_id, opening.statement, opening.params) as (db, rows):
-            yield db, self._opened(opening, rows, generation)
+        async with self._store.read_transaction(request.external_id, opening.statements) as (db, answers):
+            yield db, self._opened(opening, answers, generation)
 
     async def _open_again(
         self, db: SqlExecutor, request: SearchRequest, generation: Generation | None
     ) -> Opened | None:
         """Begin again in the same transaction, and read everything; None and errors as in `_opened`."""
         opening = self._finder.opening(request, reads_beside_graph=True)
-        return self._opened(opening, await db.fetch_all(opening.statement, opening.params), generation)
+        return self._opened(opening, await db.fetch_together(opening.statements), generation)
 
-    def _opened(self, opening: Opening, rows: Sequence[Row], generation: Generation | None) -> Opened | None:
+    def _opened(self, opening: Opening, answers: Sequence[list[Row]], generation: Generation | None) -> Opened | None:
         """Return what was read of the stream; None if it is unknown.
 
         Raises:
             _OtherVectorsError: Its vectors do not belong to `generation`.
         """
-        opened = self._finder.opened(opening, rows)
+        opened = self._finder.opened(opening, answers)
         if opened is not None and generation is not None and opened.read.stream.generation != generation.number:
             raise _OtherVectorsError
         return opened

@@ -396,16 +396,18 @@ _WHOSE = (
 )
 
 
-async def test_the_first_statement_of_a_search_runs_within_its_transaction(new_store: NewStore) -> None:
-    """Sent together with its beginning it comes second, also where the server has not seen it before."""
+async def test_the_first_statements_of_a_search_run_within_its_transaction(new_store: NewStore) -> None:
+    """Sent together with its beginning they come after it, in order, also where the server has not seen them before."""
     store = await new_store(pool_size=1)
 
     for number in range(40):
         statement = f"{_WHOSE}, {number // 2} AS half"
-        async with store.read_transaction(f"agent-{number}", statement, {"number": "x"}) as (db, rows):
+        first = [("SELECT $(number)p AS n", {"number": number % 3 * "y"}), (statement, {"number": "x"})]
+        async with store.read_transaction(f"agent-{number}", first) as (db, (before, rows)):
             (again,) = await db.fetch_all(statement, {"number": "x"})
         assert rows == [{"external_id": f"agent-{number}", "role": "reminiscence_app", "n": "x", "half": number // 2}]
         assert again == rows[0]
+        assert before == [{"n": number % 3 * "y"}]
     await _assert_fresh(store)
 
 
@@ -414,7 +416,7 @@ async def test_a_refused_first_statement_says_why_and_leaves_the_pool_whole(new_
     store = await new_store(pool_size=1)
 
     with pytest.raises(StoreError, match="division by zero"):
-        async with store.read_transaction("agent-1", "SELECT 1 / $(zero)p::int", {"zero": 0}):
+        async with store.read_transaction("agent-1", [("SELECT 1 / $(zero)p::int", {"zero": 0})]):
             pytest.fail("nothing was read")
     await _assert_fresh(store)
 
@@ -424,11 +426,11 @@ async def test_a_search_on_a_connection_closed_while_idle_is_not_disturbed(
 ) -> None:
     """Its first statement is sent again on another one."""
     store = await new_store(pool_size=1)
-    async with store.read_transaction("agent-1", "SELECT pg_backend_pid() AS pid", {}) as (_, before):
+    async with store.read_transaction("agent-1", [("SELECT pg_backend_pid() AS pid", {})]) as (_, (before,)):
         pass
     await _terminate(administrator, {before[0]["pid"]})
 
-    async with store.read_transaction("agent-1", _WHOSE, {"number": "x"}) as (_, rows):
+    async with store.read_transaction("agent-1", [(_WHOSE, {"number": "x"})]) as (_, (rows,)):
         pass
 
     assert rows[0]["external_id"] == "agent-1"
@@ -440,7 +442,7 @@ async def test_a_search_cancelled_while_it_begins_leaves_nothing_to_its_successo
     store = await new_store(pool_size=1)
 
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.2), store.read_transaction("agent-1", "SELECT pg_sleep(30)::text", {}):
+        async with asyncio.timeout(0.2), store.read_transaction("agent-1", [("SELECT pg_sleep(30)::text", {})]):
             pytest.fail("it sleeps")
     await _assert_fresh(store)
 
@@ -450,7 +452,7 @@ async def test_the_last_statement_of_a_search_ends_its_transaction(new_store: Ne
     store = await new_store(pool_size=1)
 
     for _ in range(3):
-        async with store.read_transaction("agent-1", _WHOSE, {"number": "x"}) as (db, _):
+        async with store.read_transaction("agent-1", [(_WHOSE, {"number": "x"})]) as (db, _):
             rows = await db.fetch_last(_WHOSE, {"number": "y"})
             with pytest.raises(RuntimeError, match="SELECT was sent in a transaction that had already ended"):
                 await db.fetch_all(_WHOSE, {"number": "z"})
@@ -465,7 +467,7 @@ async def test_an_error_after_the_last_statement_is_raised_as_it_is(new_store: N
     async with store.transaction("agent-1") as db:
         first = await _pid(db)
     with pytest.raises(KeyError, match="what was read"):
-        async with store.read_transaction("agent-1", _WHOSE, {"number": "x"}) as (db, _):
+        async with store.read_transaction("agent-1", [(_WHOSE, {"number": "x"})]) as (db, _):
             await db.fetch_last(_WHOSE, {"number": "y"})
             raise KeyError("what was read")
     async with store.transaction("agent-1") as db:
@@ -481,7 +483,7 @@ async def test_a_refused_last_statement_rolls_back_and_keeps_the_connection(new_
         async with store.transaction("agent-1") as db:
             first = await _pid(db)
         with pytest.raises(StoreError, match="division by zero") if divisor == 0 else nullcontext():
-            async with store.read_transaction("agent-1", _WHOSE, {"number": "x"}) as (db, _):
+            async with store.read_transaction("agent-1", [(_WHOSE, {"number": "x"})]) as (db, _):
                 await db.fetch_last("SELECT 1 / $(divisor)p::int AS share", {"divisor": divisor})
         async with store.transaction("agent-1") as db:
             assert await _pid(db) == first
@@ -707,7 +709,7 @@ async def test_a_search_belongs_to_its_tenant_however_old_the_connection_is(new_
     for age in (0, 5, 11, 12, 23, 24, 50):
         for connection in store._idle:
             connection._opened_at = time.monotonic() - age
-        async with store.read_transaction(f"aged {age}", _WHOSE, {"number": "x"}) as (_, rows):
+        async with store.read_transaction(f"aged {age}", [(_WHOSE, {"number": "x"})]) as (_, (rows,)):
             assert rows == [{"external_id": f"aged {age}", "role": "reminiscence_app", "n": "x"}]
     await _assert_fresh(store)
 

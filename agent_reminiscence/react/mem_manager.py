@@ -17,7 +17,7 @@ from agent_reminiscence.react.config import ReactMemConfig
 from agent_reminiscence.react.learning import LearningByModel
 from agent_reminiscence.react.manager import ReactAgentManager, Reasoned, Sink, Surroundings
 from agent_reminiscence.react.memory_services import MemoryServices
-from agent_reminiscence.react.memory_tools import keys_of, memory_toolset, working_toolset
+from agent_reminiscence.react.memory_tools import keys_of, memory_toolset
 from agent_reminiscence.react.models import AgentFailure, AgentRequest, RecalledMemory
 from agent_reminiscence.react.rendering import render_memory
 from agent_reminiscence.react.service_models import (
@@ -77,7 +77,6 @@ class ReactMemAgentManager(ReactAgentManager):
             )
             for may_write in (False, True)
         }
-        self._working_tools = working_toolset()
         # The next question of a conversation is shown most of what this one is.
         self._counts = TokenCounts()
 
@@ -133,7 +132,7 @@ class ReactMemAgentManager(ReactAgentManager):
                 recalled=shown,
                 recalled_keys=keys_of(recalled.facts, recalled.episodes),
                 instructions=config.prompts.memory,
-                toolsets=[self._tools[may_store is not None], self._working_tools],
+                toolsets=[self._tools[may_store is not None]],
                 capabilities=[window],
                 may_store=may_store,
                 working=working,

@@ -35,7 +35,10 @@ def memory_toolset(
     episode_top_k: int,
     allowed: frozenset[SensitiveKind],
 ) -> FunctionToolset[RunDeps[Any]]:
-    """Tools to look something up in memory, and to store a fact."""
+    """Tools to look something up in memory, to store a fact, and to read the run's earlier steps.
+
+    They are one toolset, because Pydantic AI prepares each for every request to the model.
+    """
     tools: FunctionToolset[RunDeps[Any]] = FunctionToolset(id="react_memory")
 
     async def retrieve_facts(ctx: RunContext[RunDeps[Any]], query: str) -> str:
@@ -104,6 +107,7 @@ def memory_toolset(
         tools.add_function(recall_episodes)
     if "store_fact" in names and may_write:
         tools.add_function(store_fact)
+    _add_working_tools(tools)
     return tools
 
 
@@ -112,9 +116,8 @@ def keys_of(facts: Sequence[Fact], episodes: Sequence[Episode]) -> list[str]:
     return [*(FACT_PREFIX + one.id for one in facts), *(EPISODE_PREFIX + one.id for one in episodes)]
 
 
-def working_toolset() -> FunctionToolset[RunDeps[Any]]:
-    """Tools that read a run's earlier steps, which the model is no longer shown."""
-    tools: FunctionToolset[RunDeps[Any]] = FunctionToolset(id="react_working_memory")
+def _add_working_tools(tools: FunctionToolset[RunDeps[Any]]) -> None:
+    """Add those that read a run's earlier steps, which the model is no longer shown."""
 
     async def read_working_memory(ctx: RunContext[RunDeps[Any]], turn: int, step: int = 1, part: int = 1) -> str:
         """Read the result of an earlier step of this task.
@@ -150,7 +153,6 @@ def working_toolset() -> FunctionToolset[RunDeps[Any]]:
 
     tools.add_function(read_working_memory)
     tools.add_function(search_working_memory)
-    return tools
 
 
 _UNAVAILABLE: Final = "The memory cannot be reached now; go on without it."

@@ -142,6 +142,9 @@ CREATE INDEX memory_event_reflection_idx ON memory_event (external_id, kind, act
 -- What a conversation led to, from its end, and which of its events is the last.
 CREATE INDEX memory_event_conversation_idx ON memory_event (external_id, conversation_id, position)
     WHERE conversation_id IS NOT NULL;
+-- Its events of one kind, which may be few among many, and the last of a kind in each conversation.
+CREATE INDEX memory_event_kind_idx ON memory_event (external_id, kind, conversation_id, position)
+    WHERE conversation_id IS NOT NULL;
 
 -- Whole texts being worked on. chunk_ids and chunk_starts lay out the live chunks over the content in order,
 -- so an edit in the middle moves the spans after it without touching those chunks' rows. A consolidation is due

@@ -81,23 +81,37 @@ FROM (
 WHERE $(max_bytes)p::bigint IS NULL OR bytes_before < $(max_bytes)p::bigint
 ORDER BY position;
 
--- name: read_conversation_back
--- One page of a conversation, from its end. An erased event belongs to no conversation any more.
+-- part: of_conversation
+-- Its events. An erased event belongs to no conversation any more.
 SELECT external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
     payload::text AS payload, idempotency_key, request_hash, salt, digest, chain
 FROM memory_event
-WHERE external_id = $(external_id)p AND conversation_id = $(conversation_id)p AND position < $(before)p
-    AND ($(kinds)p::text[] IS NULL OR kind = ANY($(kinds)p::text[]))
+WHERE external_id = $(external_id)p AND conversation_id = $(conversation_id)p
+
+-- part: of_kinds
+($(kinds)p::text[] IS NULL OR kind = ANY($(kinds)p::text[]))
+
+-- name: read_conversation_back
+-- One page of a conversation, from its end.
+{include of_conversation} AND position < $(before)p AND {include of_kinds}
+ORDER BY position DESC
+LIMIT $(limit)p;
+
+-- name: read_conversation_back_of_kind
+-- The same for one kind, which has an index: it may be rare among the others, and never there.
+{include of_conversation} AND position < $(before)p AND kind = $(kind)p
 ORDER BY position DESC
 LIMIT $(limit)p;
 
 -- name: read_conversation_on
--- One page of a conversation, in order. An erased event belongs to no conversation any more.
-SELECT external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
-    payload::text AS payload, idempotency_key, request_hash, salt, digest, chain
-FROM memory_event
-WHERE external_id = $(external_id)p AND conversation_id = $(conversation_id)p AND position > $(after)p
-    AND ($(kinds)p::text[] IS NULL OR kind = ANY($(kinds)p::text[]))
+-- One page of a conversation, in order.
+{include of_conversation} AND position > $(after)p AND {include of_kinds}
+ORDER BY position
+LIMIT $(limit)p;
+
+-- name: read_conversation_on_of_kind
+-- The same for one kind.
+{include of_conversation} AND position > $(after)p AND kind = $(kind)p
 ORDER BY position
 LIMIT $(limit)p;
 

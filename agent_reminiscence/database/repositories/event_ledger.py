@@ -170,8 +170,8 @@ class EventLedger:
         limit: int,
     ) -> list[Event]:
         """Return at most `limit` events of a conversation before position `before`, the newest first."""
-        params = _of_conversation(external_id, conversation_id, kinds, limit) | {"before": before}
-        return await events_from_rows(await db.fetch_all(_SQL["read_conversation_back"], params))
+        name, params = _of_conversation("read_conversation_back", external_id, conversation_id, kinds, limit)
+        return await events_from_rows(await db.fetch_all(_SQL[name], params | {"before": before}))
 
     async def read_conversation_on(
         self,
@@ -184,8 +184,8 @@ class EventLedger:
         limit: int,
     ) -> list[Event]:
         """Return at most `limit` events of a conversation after position `after`, the oldest first."""
-        params = _of_conversation(external_id, conversation_id, kinds, limit) | {"after": after}
-        return await events_from_rows(await db.fetch_all(_SQL["read_conversation_on"], params))
+        name, params = _of_conversation("read_conversation_on", external_id, conversation_id, kinds, limit)
+        return await events_from_rows(await db.fetch_all(_SQL[name], params | {"after": after}))
 
     async def read_latest(
         self, db: SqlExecutor, external_id: str, kind: str, *, before: int, limit: int
@@ -462,12 +462,10 @@ def event_from_row(row: Row) -> Event:
 
 
 def _of_conversation(
-    external_id: str, conversation_id: str, kinds: Sequence[str] | None, limit: int
-) -> dict[str, object]:
-    """The parameters of a page of a conversation, without where it begins."""
-    return {
-        "external_id": external_id,
-        "conversation_id": conversation_id,
-        "kinds": None if kinds is None else list(kinds),
-        "limit": limit,
-    }
+    name: str, external_id: str, conversation_id: str, kinds: Sequence[str] | None, limit: int
+) -> tuple[str, dict[str, object]]:
+    """The query for a page of a conversation, by its name for any kinds, and its parameters without where it begins."""
+    params: dict[str, object] = {"external_id": external_id, "conversation_id": conversation_id, "limit": limit}
+    if kinds is not None and len(kinds) == 1:
+        return f"{name}_of_kind", params | {"kind": kinds[0]}
+    return name, params | {"kinds": None if kinds is None else list(kinds)}

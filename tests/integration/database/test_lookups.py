@@ -18,6 +18,7 @@ from agent_reminiscence.database.queries import load_parts, load_queries, vector
 from agent_reminiscence.database.repositories import chunk_vector
 from agent_reminiscence.domain.attributes import OF_TURN, equal_to, stored_path
 from agent_reminiscence.domain.canonical import sha256
+from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.index import chunk_number
 from agent_reminiscence.domain.trust import SOURCES
 from agent_reminiscence.embedders.hashing import HashEmbedder
@@ -366,7 +367,9 @@ async def test_the_events_of_a_memory_are_read_without_the_others(
             assert sum(map(int, re.findall(r"Rows Removed by (?:Filter|Index Recheck): (\d+)", plan))) <= 1, plan
 
 
-@pytest.mark.parametrize("name", ["read_conversation_back", "find_last_position"])
+@pytest.mark.parametrize(
+    "name", ["read_conversation_back", "read_conversation_back_of_kind", "read_conversation_on", "find_last_position"]
+)
 async def test_the_events_of_a_conversation_are_read_without_the_others(
     test_server: TestServer, config: Callable[..., Config], database: str, store: PostgresManager, name: str
 ) -> None:
@@ -382,6 +385,7 @@ async def test_the_events_of_a_conversation_are_read_without_the_others(
         "kind": "chat.saved",
         "kinds": ["chat.saved"],
         "before": 1_000,
+        "after": 0,
         "limit": 100,
     }
 
@@ -389,6 +393,58 @@ async def test_the_events_of_a_conversation_are_read_without_the_others(
         plan = await _explain(db, "ANALYZE, COSTS OFF", load_queries("sql", "event_ledger")[name], params)
 
     assert "conversation_id = " in "".join(re.findall(r"Index Cond: (.*)", plan)), plan
+
+
+@pytest.mark.parametrize("is_analysed", [True, False])
+async def test_events_of_a_rare_kind_are_read_without_the_others(
+    test_server: TestServer,
+    config: Callable[..., Config],
+    database: str,
+    is_analysed: bool,
+    subtests: pytest.Subtests,
+) -> None:
+    """An agent asks before each answer whether the conversation was archived; it never was, however long it is."""
+    events = 300
+    async with AgentMem(config()) as memory:
+        opened = await memory.ledger.append(_NEWCOMER, "chat.opened", {}, conversation_id="c-1")
+        for number in range(events):
+            saved = await memory.ledger.append(_NEWCOMER, "chat.saved", {"n": number}, conversation_id="c-1")
+        if is_analysed:
+            async with superuser(test_server, database) as db:
+                await db.execute_script("ANALYZE")
+        ledger = memory.ledger
+
+        async def save_once_more() -> list[Event]:
+            return [
+                await ledger.append(
+                    _NEWCOMER, "chat.opened", {}, conversation_id="c-1", expected_position=opened.position
+                )
+            ]
+
+        reads: dict[str, tuple[Callable[[], Awaitable[list[Event]]], list[int]]] = {
+            "none": (lambda: ledger.read_conversation(_NEWCOMER, "c-1", kinds=["chat.closed"], limit=1), []),
+            "back": (
+                lambda: ledger.read_conversation(_NEWCOMER, "c-1", kinds=["chat.opened"], limit=9),
+                [opened.position],
+            ),
+            "on": (
+                lambda: ledger.read_conversation(_NEWCOMER, "c-1", kinds=["chat.opened"], after=0, limit=9),
+                [opened.position],
+            ),
+            "in each": (lambda: ledger.read_latest(_NEWCOMER, "chat.opened"), [opened.position]),
+            "before a save": (save_once_more, [saved.position + 1]),
+        }
+        for name, (read, expected) in reads.items():
+            with subtests.test(name):
+                counted = _RowsRead(test_server, database, memory)
+                await counted.begin()
+
+                found = await read()
+
+                assert [one.position for one in found] == expected
+                rows = await counted.by_index()
+                of_events = sum(count for index, count in rows.items() if index.startswith("memory_event"))
+                assert of_events < events / 10, rows
 
 
 @pytest.mark.parametrize("is_analysed", [True, False])

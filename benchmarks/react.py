@@ -173,6 +173,8 @@ async def _measure(memory: AgentMem, chance: random.Random, questions: int) -> d
             spans = {span.name.rpartition(".")[2]: span for span in exporter.get_finished_spans()}
             took["reads and writes"] = await _time(writer.answer, request)
             await writer.drain()
+            # What was recorded is consolidated before the next figure is taken.
+            await memory.admin.wait_until_idle(default_scope(_USER, "default"))
             took["assembly"] = _milliseconds(spans["recall"])
             # A question of its own, which no cache knows, as alike as can be.
             other = question.replace(" it in ", " it after ")

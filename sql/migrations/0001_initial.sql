@@ -141,8 +141,9 @@ CREATE INDEX memory_event_reflection_idx ON memory_event (external_id, kind, act
     WHERE kind IN ('agent.reflected', 'memory.model_asked');
 -- What a conversation led to, from its end, and which of its events is the last.
 CREATE INDEX memory_event_conversation_idx ON memory_event (external_id, conversation_id, position)
-    WHERE conversation_id IS NOT NULL;
--- Its events of one kind, which may be few among many, and the last of a kind in each conversation.
+    WHERE conversation_id IS NOT NULL AND position > 0;
+-- Its events of one kind, which may be few among many, and the last of a kind in each conversation. Statements that look for
+-- these do not say `position > 0`, which is always true: the planner often holds the index above for as good.
 CREATE INDEX memory_event_kind_idx ON memory_event (external_id, kind, conversation_id, position)
     WHERE conversation_id IS NOT NULL;
 

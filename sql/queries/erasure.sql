@@ -94,7 +94,7 @@ JOIN gone ON gone.event_id = rests.event_id;
 SELECT DISTINCT memory_id, CASE WHEN memory_id IS NULL THEN position END AS position
 FROM memory_event
 WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind NOT IN ('memory.erased', 'memory.graph_erased')
-    AND conversation_id = $(conversation_id)p;
+    AND conversation_id = $(conversation_id)p AND position > 0;
 
 -- name: find_by_text
 -- One page of events that may contain the text, in any version. The caller checks whether a payload really says it or

@@ -82,7 +82,8 @@ WHERE $(max_bytes)p::bigint IS NULL OR bytes_before < $(max_bytes)p::bigint
 ORDER BY position;
 
 -- part: of_conversation
--- Its events. An erased event belongs to no conversation any more.
+-- Its events. An erased event belongs to no conversation any more. `position > 0` opens the index of all of them, and its
+-- absence the one of a kind.
 SELECT external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
     payload::text AS payload, idempotency_key, request_hash, salt, digest, chain
 FROM memory_event
@@ -93,7 +94,7 @@ WHERE external_id = $(external_id)p AND conversation_id = $(conversation_id)p
 
 -- name: read_conversation_back
 -- One page of a conversation, from its end.
-{include of_conversation} AND position < $(before)p AND {include of_kinds}
+{include of_conversation} AND position > 0 AND position < $(before)p AND {include of_kinds}
 ORDER BY position DESC
 LIMIT $(limit)p;
 
@@ -105,13 +106,13 @@ LIMIT $(limit)p;
 
 -- name: read_conversation_on
 -- One page of a conversation, in order.
-{include of_conversation} AND position > $(after)p AND {include of_kinds}
+{include of_conversation} AND position > 0 AND position > $(after)p AND {include of_kinds}
 ORDER BY position
 LIMIT $(limit)p;
 
 -- name: read_conversation_on_of_kind
--- The same for one kind.
-{include of_conversation} AND position > $(after)p AND kind = $(kind)p
+-- The same for one kind. SELECT: a number, such as 0, would tell the planner that position > 0.
+{include of_conversation} AND position > (SELECT $(after)p::bigint) AND kind = $(kind)p
 ORDER BY position
 LIMIT $(limit)p;
 

@@ -139,7 +139,7 @@ CREATE INDEX memory_event_memory_id_idx ON memory_event (external_id, memory_id,
 -- An agent's last reflection, and when a model was last asked for one.
 CREATE INDEX memory_event_reflection_idx ON memory_event (external_id, kind, actor, position)
     WHERE kind IN ('agent.reflected', 'memory.model_asked');
--- What a conversation led to, from its end, and which of its events is the last.
+-- What a conversation led to, from its end.
 CREATE INDEX memory_event_conversation_idx ON memory_event (external_id, conversation_id, position)
     WHERE conversation_id IS NOT NULL AND position > 0;
 -- Its events of one kind, which may be few among many, and the last of a kind in each conversation. Statements that look for

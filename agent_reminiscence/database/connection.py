@@ -385,8 +385,10 @@ class SqlExecutor:
             return
         # Telemetry names the query, not a COMMIT that is sent along.
         named = sent[-2] if len(sent) > 1 and sent[-1].statement == "COMMIT" else sent[-1]
+        name = statement_name(named.statement)
+        self._check_open(name)
         questions = [self._question(one) for one in sent]
-        results = await self._answer(statement_name(named.statement), _together(questions), statements=len(sent))
+        results = await self._answer(name, _together(questions), statements=len(sent))
         for one, result in zip(sent, results, strict=True):
             one.answer([] if result is None else _rows_of(result))
 
@@ -395,7 +397,7 @@ class SqlExecutor:
         if one.is_script:
             return self._connection.execute_batch(one.statement)
         text, values = _with_values(one.statement, one.params)
-        # A statement without values would be prepared each time, and those behind it would overtake it.
+        # The driver would prepare a statement without values each time, and those behind it would overtake it.
         return self._connection.execute(text, values or None, bool(values))
 
     def forget_deferred(self) -> None:
@@ -434,12 +436,16 @@ class SqlExecutor:
         Args:
             statements: How many are sent together. `name` is the last of them that is not a COMMIT.
         """
-        if self.is_committed:
-            raise RuntimeError(f"{name} was sent in a transaction that had already ended")
+        self._check_open(name)
         if self._telemetry is None:
             return await self._answer_unobserved(question)
         with self._telemetry.statement(name, self._database, statements=statements):
             return await self._answer_unobserved(question)
+
+    def _check_open(self, name: str) -> None:
+        """Refuse a statement after the end of the transaction."""
+        if self.is_committed:
+            raise RuntimeError(f"{name} was sent in a transaction that had already ended")
 
     async def _answer_unobserved[T](self, question: Awaitable[T]) -> T:
         try:
@@ -493,7 +499,8 @@ async def _together[T](questions: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     The driver's own pipeline takes twice as much processor time.
 
     Raises:
-        DriverError: That of the first question that was refused: PostgreSQL refuses whatever is behind it.
+        DriverError: That of the first question that was refused. PostgreSQL then refuses whatever is behind it. If the
+            driver refused a value, what is behind it was run, and the caller has to roll it back.
     """
     *earlier, last = questions
     loop = asyncio.get_running_loop()

@@ -218,7 +218,7 @@ class PostgresManager:
         For searches: each statement is planned once per connection, whichever tenant asks.
 
         Raises:
-            StoreError: As `transaction`; also if the statement is refused.
+            StoreError: As `transaction`; also if one of them is refused.
         """
         local = self._local(external_id, APP_ROLE) | PLANNED_ONCE
         connection, rows = await self._acquire(local, _READ_ONLY, first=first)

@@ -111,7 +111,7 @@ active_memory
 )
 
 -- part: of_keys
--- Likewise. Archived memories have lost their keys.
+-- Likewise. An archived memory no longer has its key.
 (
     SELECT memory.*
     FROM (SELECT DISTINCT key FROM unnest($(keys)p::text[]) AS one (key)) AS asked
@@ -121,6 +121,9 @@ active_memory
         OFFSET 0
     ) AS memory
 )
+
+-- part: by_ids
+AND m.memory_id = ANY($(ids)p::uuid[])
 
 -- part: by_keys
 AND m.key = ANY($(keys)p::text[])

@@ -82,8 +82,8 @@ WHERE $(max_bytes)p::bigint IS NULL OR bytes_before < $(max_bytes)p::bigint
 ORDER BY position;
 
 -- part: of_conversation
--- Its events. An erased event belongs to no conversation any more. `position > 0` opens the index of all of them, and its
--- absence the one of a kind.
+-- Its events. An erased event belongs to no conversation any more. Only with `position > 0` can the index of all of them
+-- be used; without it only the index of a kind can.
 SELECT external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
     payload::text AS payload, idempotency_key, request_hash, salt, digest, chain
 FROM memory_event

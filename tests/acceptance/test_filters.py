@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence import AgentMem, Config, Filter, SearchHit
-from agent_reminiscence.services.recall import narrowing
+from agent_reminiscence.database.repositories import active_memory
+from agent_reminiscence.services.recall import finding, narrowing
 from tests.support.filters import holds
 
 _DAY = datetime(2026, 1, 10, tzinfo=UTC)
@@ -354,11 +355,34 @@ async def test_what_a_question_does_not_lead_to_is_found_if_nothing_else_is_admi
     assert sorted(int(hit.content.rstrip(".").split()[-1]) for hit in found.hits) == list(range(5, 15))
 
 
+@pytest.mark.parametrize("looked_up", [1_000, 1])
+async def test_what_a_filter_admits_is_read_in_pages(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch, looked_up: int
+) -> None:
+    """Whether the memories of a page are looked up, or read in order until it is full."""
+    monkeypatch.setattr(active_memory, "_MOST_LOOKED_UP", looked_up)
+    written = [
+        await paths.small.create_active_memory("agent-1", "Log", f"Day {number}.", metadata={"odd": number % 2})
+        for number in range(9)
+    ]
+    where = Filter(metadata={"odd": 1})
+
+    first = await paths.small.get_active_memories("agent-1", where=where, limit=3)
+    rest = await paths.small.get_active_memories("agent-1", where=where, limit=3, after=first[-1].id)
+    named = await paths.small.get_active_memories("agent-1", ids=[one.id for one in written[:6]], where=where, limit=2)
+
+    assert [one.id for one in (*first, *rest)] == [one.id for one in written[1::2]]
+    assert [one.id for one in named] == [written[1].id, written[3].id]
+
+
+@pytest.mark.parametrize("most_ranges", [10, 0])
 async def test_a_value_in_a_list_and_a_memory_of_another_tenant_count_for_what_they_are(
-    paths: Paths, monkeypatch: pytest.MonkeyPatch
+    paths: Paths, monkeypatch: pytest.MonkeyPatch, most_ranges: int
 ) -> None:
     """A condition that holds for more than is ranked is held against candidates, memory by memory."""
     monkeypatch.setattr(narrowing, "MAX_ADMITTED", 3)
+    # Whether it does is asked when the search opens, or later.
+    monkeypatch.setattr(finding, "_MOST_RANGES_ASKED", most_ranges)
     for number in range(6):
         tags = ["sea", f"seal-{number}", "land"] if number % 2 else ["land"]
         await paths.small.create_active_memory("agent-1", "Log", f"The boat, {number}.", metadata={"tags": tags})

@@ -26,6 +26,8 @@ from agent_reminiscence.exceptions import MemoryNotFoundError, VersionConflictEr
 
 _SQL = load_queries("sql", "active_memory")
 _PARTS = load_parts("sql", "active_memory")
+# Of more memories than this, those of a page are not all looked up.
+_MOST_LOOKED_UP: Final = 1_000
 # A segment of this many chunks is full: the next append begins a new one. This belongs to the projection: with another
 # number, a rebuild gives different rows.
 SEGMENT_CHUNKS: Final = 32
@@ -145,10 +147,14 @@ class ActiveMemoryRepository:
             params["keys"] = list(selection.keys)
         ids = _both(selection.ids, among)
         if ids is not None:
-            if selection.keys is not None:
-                conditions.append(_PARTS["by_keys"])
-            memories = _PARTS["of_ids"]
             params["ids"] = uuid_array(ids)
+            if selection.limit is None or len(ids) <= _MOST_LOOKED_UP:
+                if selection.keys is not None:
+                    conditions.append(_PARTS["by_keys"])
+                memories = _PARTS["of_ids"]
+            else:
+                # Of very many, a page is read in order until it is full.
+                conditions.append(_PARTS["by_ids"])
         if selection.key_prefix is not None:
             conditions.append(_PARTS["from_key"])
             params["key_prefix"] = selection.key_prefix

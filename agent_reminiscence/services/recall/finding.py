@@ -21,6 +21,7 @@ from agent_reminiscence.database.repositories.search import (
     SearchedStream,
     as_hit,
 )
+from agent_reminiscence.domain.attributes import Condition
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.index import are_among, blocks_of
 from agent_reminiscence.domain.search import SearchRequest
@@ -63,6 +64,8 @@ _OUTCOME_SPREAD = (1 + OUTCOME_WEIGHT) / (1 - OUTCOME_WEIGHT)
 # that a smaller limit returns the first hits of a larger one.
 _MAX_CANDIDATES = 400
 _REMEMBERED_TENANTS = 10_000
+# A condition with more ranges, such as a choice of many values, is looked up only for a tenant that needs it.
+_MOST_RANGES_ASKED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +110,13 @@ class Opened:
     """A search whose first statements have been answered.
 
     Attributes:
-        admits_many: Whether the one condition of its filter on memories holds for more than are all ranked.
+        admits_many: Whether the one condition of its filter on memories holds for more than are all ranked; None if
+            that was not asked.
     """
 
     opening: Opening
     read: OpenedStream
-    admits_many: bool
+    admits_many: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +189,10 @@ class Finder:
             reads_beside_graph=reads_beside_graph,
         )
         statements: tuple[Statement, ...] = ((statement, params),)
-        if not request.is_past and (condition := sole_condition(request)) is not None:
-            holding = self._filters.holding(request.external_id, condition, most=narrowing.MAX_ADMITTED)
+        condition = None if request.is_past else sole_condition(request)
+        if condition is not None and len(condition.ranges) <= _MOST_RANGES_ASKED:
             # A trace names what is sent together after the last statement.
-            statements = (holding, *statements)
+            statements = (self._holding(request, condition), *statements)
         return Opening(request, statements, params["terms"], asked, languages, days)
 
     def opened(self, opening: Opening, answers: Sequence[list[Row]]) -> Opened | None:
@@ -197,7 +201,7 @@ class Finder:
         read = self._search.opened(rows, opening.terms)
         if read is None:
             return None
-        return Opened(opening, read, admits_many=any(map(self._filters.holds_for_more, holding)))
+        return Opened(opening, read, admits_many=self._filters.holds_for_more(holding[0]) if holding else None)
 
     async def find(
         self,
@@ -265,7 +269,7 @@ class Finder:
         assert stream.days is not None
         tenant, generation = request.external_id, stream.generation
         admitted = None
-        if admission is not None and not opened.admits_many:
+        if admission is not None and not await self._admits_many(db, opened):
             admitted = await admission.all(db, most=narrowing.MAX_ADMITTED)
         if admitted is not None and not len(admitted.numbers):
             return FoundRows([], is_found=False)
@@ -315,6 +319,19 @@ class Finder:
             chosen = np.union1d(chosen, every.numbers[-narrowing.MAX_ADMITTED :])
             ranked, texts = await self._rank_around(db, many, chosen, near, graph, every)
         return FoundRows(await self._read_best(db, request, stream, ranked, texts.repeating), is_found=ranked.found)
+
+    async def _admits_many(self, db: SqlExecutor, opened: Opened) -> bool:
+        """As in `Opened`, asked now if it was not; False if the filter has no such condition."""
+        if opened.admits_many is not None:
+            return opened.admits_many
+        request = opened.opening.request
+        condition = sole_condition(request)
+        return condition is not None and self._filters.holds_for_more(
+            await db.fetch_all(*self._holding(request, condition))
+        )
+
+    def _holding(self, request: SearchRequest, condition: Condition) -> Statement:
+        return self._filters.holding(request.external_id, condition, most=narrowing.MAX_ADMITTED)
 
     async def _rank_around(
         self,

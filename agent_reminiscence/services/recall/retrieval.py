@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.database.connection import Row, SqlExecutor
@@ -168,7 +168,7 @@ class RetrievalService:
             named = await self._graph.find_named(db, request, opened.read.stream)
             if named is None:
                 # Of a tenant with entities, only what its stream is like has been read so far.
-                whole = opened if opened.read.has_texts else await self._open_again(db, request, generation)
+                whole = opened if opened.read.has_texts else await self._open_again(db, opened, generation)
                 if whole is None:
                     return _NOTHING
                 admission = await Admission.open(db, self._filters, request)
@@ -191,12 +191,11 @@ class RetrievalService:
         async with self._store.read_transaction(request.external_id, opening.statements) as (db, answers):
             yield db, self._opened(opening, answers, generation)
 
-    async def _open_again(
-        self, db: SqlExecutor, request: SearchRequest, generation: Generation | None
-    ) -> Opened | None:
+    async def _open_again(self, db: SqlExecutor, opened: Opened, generation: Generation | None) -> Opened | None:
         """Begin again in the same transaction, and read everything; None and errors as in `_opened`."""
-        opening = self._finder.opening(request, reads_beside_graph=True)
-        return self._opened(opening, await db.fetch_together(opening.statements), generation)
+        opening = self._finder.opening(opened.opening.request, reads_beside_graph=True)
+        whole = self._opened(opening, [await db.fetch_all(*opening.statements[-1])], generation)
+        return None if whole is None else replace(whole, admits_many=opened.admits_many)
 
     def _opened(self, opening: Opening, answers: Sequence[list[Row]], generation: Generation | None) -> Opened | None:
         """Return what was read of the stream; None if it is unknown.

@@ -682,6 +682,12 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "read_conversation_on": lambda w: (
             _stream(w) | {"conversation_id": "party", "after": 0, "kinds": None, "limit": 100}
         ),
+        "read_conversation_back_of_kind": lambda w: (
+            _stream(w) | {"conversation_id": "party", "before": 1_000, "kind": "memory.created", "limit": 100}
+        ),
+        "read_conversation_on_of_kind": lambda w: (
+            _stream(w) | {"conversation_id": "party", "after": 0, "kind": "memory.created", "limit": 100}
+        ),
         "read_latest_events": lambda w: _stream(w) | {"kind": "memory.created", "before": 1_000, "limit": 100},
         "find_last_position": lambda w: _stream(w) | {"conversation_id": "party", "kind": "memory.created"},
         "read_events_at": lambda w: _stream(w) | {"positions": list(range(1, 1_000))},
@@ -1135,7 +1141,9 @@ def _statement(file: str, name: str) -> str:
     if name == "list_active_memories":
         parts = load_parts("sql", file)
         conditions = [parts[part] for part in ("by_ids", "by_keys", "from_key", "before_key", "by_position")]
-        statement = statement.fill(conditions="\n".join(conditions), limit=parts["at_most"])
+        sources = [parts[part] for part in ("all_memories", "of_ids", "of_keys")]
+        memories = " UNION ALL ".join(f"(SELECT * FROM {source} AS source)" for source in sources)  # noqa: S608
+        statement = statement.fill(memories=f"({memories})", conditions="\n".join(conditions), limit=parts["at_most"])
     return PROJECTED_TABLES[table].fill(statement.replace("{table}", table))
 
 

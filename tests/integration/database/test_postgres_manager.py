@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import time
@@ -675,6 +676,56 @@ async def test_a_refused_deferred_statement_fails_whoever_waits(
 
     assert await administrator.fetch_all("SELECT external_id FROM memory_stream") == []
     await _assert_fresh(store)
+
+
+async def test_a_value_that_the_driver_refuses_fails_the_whole_write(
+    new_store: NewStore, administrator: SqlExecutor
+) -> None:
+    """Its statement is never sent; what is behind it has run by then, and is rolled back."""
+    store = await new_store(pool_size=1)
+    async with store.transaction("agent-1") as db:
+        await db.fetch_all(_SHOW, {"number": 1})
+        await db.fetch_all(_SET, {"note": "known"})
+    async with store.transaction("known") as db:
+        await db.execute(_ADD, {"external_id": "known"})
+
+    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+        async with store.transaction("agent-1") as db:
+            await db.defer(_SET, {"note": "before it"})
+            await db.defer(_SHOW, {"number": object()})
+            await db.defer(_ADD, {"external_id": "agent-1"})
+
+    rows = await administrator.fetch_all("SELECT external_id FROM memory_stream")
+    assert [row["external_id"] for row in rows] == ["known"]
+    await _assert_fresh(store)
+
+
+async def test_statements_sent_together_are_cancelled_together(
+    new_store: NewStore, administrator: SqlExecutor, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whichever of them is running then; their connection is closed, and none is left behind to complain."""
+    store = await new_store(pool_size=1)
+    sleep = "SELECT pg_sleep($(seconds)p::float8)::text AS slept"
+
+    for place in range(3):
+        async with store.transaction("agent-1") as db:
+            await db.fetch_all(_SHOW, {"number": 1})
+            await db.fetch_all(sleep, {"seconds": 0.0})
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3), store.transaction("agent-1") as db:
+                for number in range(3):
+                    if number == place:
+                        await db.defer(sleep, {"seconds": 60.0})
+                    else:
+                        await db.defer(_SHOW, {"number": number})
+                await db.flush()
+                pytest.fail("it sleeps")
+        await _assert_fresh(store)
+
+    gc.collect()
+    await asyncio.sleep(0)
+    assert "never retrieved" not in caplog.text
+    assert await administrator.fetch_all("SELECT external_id FROM memory_stream") == []
 
 
 async def test_the_answer_of_a_statement_behind_a_refused_one_is_an_error(new_store: NewStore) -> None:

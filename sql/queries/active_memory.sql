@@ -122,6 +122,16 @@ active_memory
     ) AS memory
 )
 
+-- part: of_prefix
+-- Likewise, by a range of keys.
+(
+    SELECT m.*
+    FROM active_memory AS m
+    WHERE m.external_id = $(external_id)p
+    {keys}
+    OFFSET 0
+)
+
 -- part: by_ids
 AND m.memory_id = ANY($(ids)p::uuid[])
 

@@ -156,12 +156,16 @@ class ActiveMemoryRepository:
                 # Of very many, a page is read in order until it is full.
                 conditions.append(_PARTS["by_ids"])
         if selection.key_prefix is not None:
-            conditions.append(_PARTS["from_key"])
+            keys = [_PARTS["from_key"]]
             params["key_prefix"] = selection.key_prefix
             key_end = _after_prefix(selection.key_prefix)
             if key_end is not None:
-                conditions.append(_PARTS["before_key"])
+                keys.append(_PARTS["before_key"])
                 params["key_end"] = key_end
+            if ids is None and selection.keys is None and selection.limit is None:
+                memories = _PARTS["of_prefix"].fill(keys="\n".join(keys))
+            else:
+                conditions += keys
         if selection.after is not None:
             conditions.append(_PARTS["by_position"])
             after_at = await self._created_at(db, external_id, selection.after)

@@ -95,7 +95,7 @@ class MemoryManager:
         async def read() -> list[ActiveMemory]:
             # A filter, and what a page begins after, are looked up first.
             if where is None and selection.after is None:
-                is_lookup = selection.ids is not None or selection.keys is not None
+                is_lookup = any(one is not None for one in (selection.ids, selection.keys, selection.key_prefix))
                 return await self._store.read_once(external_id, select, settings=PLANNED_ONCE if is_lookup else None)
             async with self._store.transaction(external_id, read_only=True) as db:
                 return await select(db)

@@ -1141,7 +1141,8 @@ def _statement(file: str, name: str) -> str:
     if name == "list_active_memories":
         parts = load_parts("sql", file)
         conditions = [parts[part] for part in ("by_ids", "by_keys", "from_key", "before_key", "by_position")]
-        sources = [parts[part] for part in ("all_memories", "of_ids", "of_keys")]
+        keys = "\n".join(parts[part] for part in ("from_key", "before_key"))
+        sources = [parts["all_memories"], parts["of_ids"], parts["of_keys"], parts["of_prefix"].fill(keys=keys)]
         memories = " UNION ALL ".join(f"(SELECT * FROM {source} AS source)" for source in sources)  # noqa: S608
         statement = statement.fill(memories=f"({memories})", conditions="\n".join(conditions), limit=parts["at_most"])
     return PROJECTED_TABLES[table].fill(statement.replace("{table}", table))

@@ -495,6 +495,7 @@ async def test_memories_are_read_by_their_ids_and_keys_without_the_others(
             "ids": {"ids": [note.id]},
             "keys": {"keys": ["gull/0059"]},
             "ids and keys": {"ids": [note.id], "keys": ["gull/0059", "gull/0003"]},
+            "prefix": {"key_prefix": "gull/0059"},
         }
         for name, selection in found_by.items():
             with subtests.test(name):

@@ -20,7 +20,18 @@ from agent_reminiscence.database.queries import (
 # What stands for a column or a table in the statements that scan for a text.
 _CHOSEN_AT_RUN_TIME = {
     *("of_tenant", "of_tenant_but_receipts", "text_count", "type_count"),
-    *("all_memories", "of_ids", "of_keys", "by_ids", "by_keys", "from_key", "before_key", "by_position", "at_most"),
+    *(
+        "all_memories",
+        "of_ids",
+        "of_keys",
+        "of_prefix",
+        "by_ids",
+        "by_keys",
+        "from_key",
+        "before_key",
+        "by_position",
+        "at_most",
+    ),
 }
 _FILES = [(language, stem) for language in ("sql", "cypher") for stem in all_query_files(language)]
 

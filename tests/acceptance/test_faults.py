@@ -276,7 +276,8 @@ async def test_a_read_survives_a_cut_at_any_message(
                     assert found == expected
                 if not proxy.cuts:
                     break
-            assert message > 4
+            # BEGIN with the settings, the statement and COMMIT, at the least.
+            assert message > 3
         assert (await memory.get_active_memories("agent-1"))[0].version == note.version
 
 

@@ -130,7 +130,12 @@ class Lifecycle:
 
 def _close_at_exit() -> None:
     """Close what nobody closed, in the last moment in which threads can still be started."""
-    for memory in list(_opened):
+    opened = list(_opened)
+    # First of all: a warning may take longer than closing does.
+    for thread in (*(memory._running for memory in opened), *_abandoned):  # noqa: SLF001 - of this module
+        if thread is not None:
+            thread.note_exit()
+    for memory in opened:
         memory._abandon()  # noqa: SLF001 - of this module
     for thread in list(_abandoned):
         thread.join_at_exit()

@@ -153,9 +153,12 @@ class LoopThread:
 
         self.close(nothing)
 
+    def note_exit(self) -> None:
+        """Know that the interpreter exits, before anything ends the thread."""
+        self._is_at_exit = True
+
     def join_at_exit(self) -> None:
         """Wait some seconds for an abandoned thread, and end it if it takes longer."""
-        self._is_at_exit = True
         self._thread.join(_EXIT_SECONDS)
         self._set_end()
         self._thread.join(_STOP_SECONDS)

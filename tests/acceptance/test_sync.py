@@ -289,6 +289,19 @@ memory.create_active_memory("agent-1", "Plan", "We ship on Friday.")
 print("written")
 """
 
+# While the warning is shown, the memory has long been closed, and its thread ends before anything waits for it.
+_WARNS_SLOWLY = """
+import time, warnings
+
+show = warnings.showwarning
+
+def show_slowly(*args, **kwargs):
+    show(*args, **kwargs)
+    time.sleep(2)
+
+warnings.showwarning = show_slowly
+"""
+
 _FORKS = """
 import os, warnings
 from agent_reminiscence.sync import AgentMem
@@ -319,9 +332,10 @@ def _run(program: str, settings: Config, **extra: str) -> subprocess.CompletedPr
     )
 
 
-def test_a_memory_left_open_does_not_keep_the_program_from_ending(config: MakeConfig) -> None:
+@pytest.mark.parametrize("before", ["", _WARNS_SLOWLY], ids=["closed at the exit", "closed before"])
+def test_a_memory_left_open_does_not_keep_the_program_from_ending(config: MakeConfig, before: str) -> None:
     """It ends without an error, with the usual warning."""
-    finished = _run(_LEAVES_IT_OPEN, config(), REMINISCENCE_WORKER="true")
+    finished = _run(before + _LEAVES_IT_OPEN, config(), REMINISCENCE_WORKER="true")
 
     assert (finished.returncode, finished.stdout) == (0, "written\n")
     assert "ResourceWarning: an AgentMem was never closed; use `with AgentMem()`" in finished.stderr

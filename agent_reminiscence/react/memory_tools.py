@@ -117,7 +117,7 @@ def keys_of(facts: Sequence[Fact], episodes: Sequence[Episode]) -> list[str]:
 
 
 def _add_working_tools(tools: FunctionToolset[RunDeps[Any]]) -> None:
-    """Add those that read a run's earlier steps, which the model is no longer shown."""
+    """Add the tools that read earlier steps of the run, which have left the model's view."""
 
     async def read_working_memory(ctx: RunContext[RunDeps[Any]], turn: int, step: int = 1, part: int = 1) -> str:
         """Read the result of an earlier step of this task.

@@ -203,7 +203,7 @@ class Admission:
 
 
 def sole_condition(request: SearchRequest) -> Condition | None:
-    """A filter's one condition on memories, if there is no other and it need not be known of all of them."""
+    """The condition of a filter that has exactly one on memories, if it can be looked up memory by memory."""
     where = request.where
     if where is None or where.memory_ids is not None or len(conditions := where.memory_conditions) != 1:
         return None

@@ -87,7 +87,7 @@ class Watched:
         await expect(watched.page.get_by_role("heading", name="Whose memory")).to_be_visible()
         await watched.page.get_by_role("textbox", name="external_id").fill(tenant)
         await watched.page.keyboard.press("Enter")
-        await expect(watched.page.get_by_role("heading", name="Now")).to_be_visible()
+        await watched._sees_memory()
         return watched
 
     async def change_to(self, tenant: str) -> None:
@@ -95,7 +95,12 @@ class Watched:
         await self.open("/tenants")
         await self.page.get_by_role("textbox", name="external_id").fill(tenant)
         await self.page.keyboard.press("Enter")
-        await expect(self.page.get_by_role("heading", name="Now")).to_be_visible()
+        await self._sees_memory()
+
+    async def _sees_memory(self) -> None:
+        """Wait until the choice of a tenant is kept."""
+        # Exact: the page of the choice has a heading "Known here", which holds these letters as well.
+        await expect(self.page.get_by_role("heading", name="Now", exact=True)).to_be_visible()
 
     def _watch(self) -> None:
         self.page.on("console", self._heard)
@@ -125,7 +130,9 @@ class Watched:
 
     async def open(self, path: str) -> None:
         """Go to a page and wait until it is drawn."""
-        await self.page.goto(self.url + path)
+        answer = await self.page.goto(self.url + path)
+        assert answer is not None
+        assert answer.ok, f"{path} was answered with {answer.status}: {await answer.text()}"
         await self.drawn()
 
     async def drawn(self) -> None:

@@ -118,6 +118,18 @@ def chunk_number(position: int, index: int) -> int:
     return position << _INDEX_BITS | index
 
 
+def with_beginnings(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Some chunks and headings, with the first chunk and the first heading of each event that added them.
+
+    A text of one chunk, such as a fact or a note, has no others.
+
+    Returns:
+        Ascending and unique.
+    """
+    firsts = np.abs(numbers) & ~np.int64(MAX_INDEX)
+    return distinct(np.concatenate((numbers, firsts, -firsts)))
+
+
 def position_of(number: int) -> int:
     """The ledger position of the event that added the chunk or heading `number`."""
     return abs(number) >> _INDEX_BITS

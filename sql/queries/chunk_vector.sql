@@ -238,24 +238,37 @@ CROSS JOIN (
 -- name: find_near_dots
 -- The same for the vectors in the nearest cells. During a new sorting, a tenant has two sets of cells, which differ
 -- above the lowest 16 bits, and the nearest of both are read. Cell 0 holds what was never sorted.
+-- Memories of the same title and day have headings of the same text, so thousands may fill a cell with one vector. Of a
+-- cell only the newest headings are read, as many as there are vectors in four usual cells: one has about as many of them
+-- as there are cells.
 -- OFFSET 0: cell by cell. With a single condition the planner might read all vectors of the tenant.
 SELECT string_agg(int8send(v.number), ''::bytea) AS numbers,
     string_agg(float4send((v.vector <#> $(vector)p::halfvec)::real), ''::bytea) AS dots
 FROM (
-    SELECT near.cell
+    SELECT near.cell, greatest(4 * near.cells, $(headings)p::bigint) AS headings
     FROM (
-        SELECT cell, row_number() OVER (PARTITION BY cell >> 16 ORDER BY vector <#> $(vector)p::halfvec, cell) AS place
+        SELECT cell, count(*) OVER (PARTITION BY cell >> 16) AS cells,
+            row_number() OVER (PARTITION BY cell >> 16 ORDER BY vector <#> $(vector)p::halfvec, cell) AS place
         FROM vector_cell_{generation}
         WHERE external_id = $(external_id)p
     ) AS near
     WHERE near.place <= $(cells)p::int AND near.cell <> 0
     UNION ALL
-    SELECT 0
+    SELECT 0, NULL
 ) AS searched
 CROSS JOIN LATERAL (
-    SELECT number, vector FROM chunk_vector_{generation}
-    WHERE external_id = $(external_id)p AND cell = searched.cell
-    OFFSET 0
+    (
+        SELECT number, vector FROM chunk_vector_{generation}
+        WHERE external_id = $(external_id)p AND cell = searched.cell AND number > 0
+        OFFSET 0
+    )
+    UNION ALL
+    (
+        SELECT number, vector FROM chunk_vector_{generation}
+        WHERE external_id = $(external_id)p AND cell = searched.cell AND number < 0
+        ORDER BY number
+        LIMIT searched.headings
+    )
 ) AS v;
 
 -- name: find_dots_of

@@ -19,13 +19,20 @@ from agent_reminiscence import (
     Config,
     Embedder,
     Filter,
+    ImportedMemory,
     InvalidInputError,
     MemoryNotFoundError,
     NotInitializedError,
     ReminiscenceError,
 )
+from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
+from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.vector_cell import VectorCellRepository
+from agent_reminiscence.services.vectors.cells import CellService
 from agent_reminiscence.telemetry import Telemetry
 from tests.acceptance.conftest import Server
+from tests.support.factories import LONG_AGO
 from tests.support.fakes import FaultyEmbedder, quoting
 from tests.support.scripted import ScriptedModel, answer, call
 from tests.support.servers import SECOND_SERVER_THOROUGHLY
@@ -112,6 +119,29 @@ async def test_a_search_of_a_small_tenant_takes_three_round_trips(observed: Open
     assert result.hits
     last = recording.spans(RETRIEVE)[-1]
     assert [span.name for span in recording.children(last)] == ["open_stream", "find_dots_and_norms", "read_hits"]
+
+
+async def test_a_search_of_many_short_texts_takes_four_round_trips(
+    observed: Opens, recording: Recording, store: PostgresManager
+) -> None:
+    """What is still to be compared of the chosen texts is asked for together with these."""
+    async with observed(postgres_pool_size=1, worker=False) as memory:
+        memory._ready().services.retrieval._finder._whole_max_chunks = 0
+        await memory.admin.import_memories(
+            "agent-1",
+            [ImportedMemory(title=f"Crate {number}", content=f"It holds {number * 7} pears.", metadata={},
+                            occurred_at=LONG_AGO) for number in range(400)],
+        )  # fmt: skip
+        # More cells than a search looks into.
+        cells = CellService(store, EventLedger(), ChunkVectorRepository(), VectorCellRepository(), least=100)
+        assert await cells.sort("agent-1")
+        for number in (12, 34, 56):
+            result = await memory.retrieve_memories("agent-1", f"What does crate {number} hold?")
+
+    assert result.hits[0].title == "Crate 56"
+    last = recording.spans(RETRIEVE)[-1]
+    found = [span.name for span in recording.children(last)]
+    assert found == ["open_stream", "find_near_dots", "read_layouts_of", "read_hits"]
 
 
 def _in_order(wanted: list[str], found: list[str]) -> bool:

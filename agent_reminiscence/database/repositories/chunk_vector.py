@@ -244,19 +244,35 @@ class ChunkVectorRepository:
         params = {"external_id": external_id, "model_name": generation.model_name}
         await db.execute(_SQL["delete_cached_vectors"], params)
 
-    async def find_dots(
-        self, db: SqlExecutor, external_id: str, generation: int, vector: Sequence[float], *, cells: int | None = None
-    ) -> Dots:
-        """Return the dot products of stored vectors with a question's.
+    async def find_dots(self, db: SqlExecutor, external_id: str, generation: int, vector: Sequence[float]) -> Dots:
+        """Return the dot products of all vectors of the tenant with a question's.
 
         Args:
             vector: Of unit length, by the generation's model.
-            cells: How many cells, the nearest to `vector`, are read; None is every vector of the tenant.
         """
-        params: dict[str, object] = {"external_id": external_id, "vector": halfvec(vector)}
-        if cells is None:
-            return _dots(await db.fetch_one(_sql("find_dots", generation), params))
-        return _dots(await db.fetch_one(_sql("find_near_dots", generation), params | {"cells": cells}))
+        params = {"external_id": external_id, "vector": halfvec(vector)}
+        return _dots(await db.fetch_one(_sql("find_dots", generation), params))
+
+    async def find_near_dots(
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        generation: int,
+        vector: Sequence[float],
+        *,
+        cells: int,
+        headings: int,
+    ) -> Dots:
+        """Return the dot products of the vectors in some cells with a question's.
+
+        Args:
+            vector: Of unit length, by the generation's model.
+            cells: How many cells, the nearest to `vector`, are read.
+            headings: How many headings of a cell are read at least, if it has so many; all, if it has not many more
+                vectors than other cells. Of more, the newest.
+        """
+        params = {"external_id": external_id, "vector": halfvec(vector), "cells": cells, "headings": headings}
+        return _dots(await db.fetch_one(_sql("find_near_dots", generation), params))
 
     async def find_dots_and_norms(
         self, db: SqlExecutor, external_id: str, generation: int, vector: Sequence[float]
@@ -274,17 +290,15 @@ class ChunkVectorRepository:
         stored = SegmentSizes(_keys(row["norms_keys"]), _numbers(row["norms_sizes"]) // NORMS_DTYPE.itemsize)
         return _dots(row), in_layout_order(layouts, stored, np.frombuffer(row["norms"] or b"", NORMS_DTYPE))
 
-    async def find_dots_of(
+    async def ask_dots_of(
         self,
         db: SqlExecutor,
         external_id: str,
         generation: int,
         vector: Sequence[float],
         numbers: NDArray[np.int64],
-    ) -> Dots:
-        """Return the dot products of given vectors with a question's, leaving out those that do not exist."""
-        if not len(numbers):
-            return _dots(None)
+    ) -> Deferred[Dots]:
+        """Ask for the dot products of given vectors, at least one, with a question's; those that exist are answered."""
         ascending = distinct(numbers)
         firsts, lasts = _runs(ascending)
         params = {
@@ -293,9 +307,13 @@ class ChunkVectorRepository:
             "firsts": bigint_array(firsts),
             "lasts": bigint_array(lasts),
         }
-        found = _dots(await db.fetch_one(_sql("find_dots_of", generation), params))
-        is_named, _ = are_among(found.numbers, ascending)
-        return Dots(found.numbers[is_named], found.dots[is_named])
+
+        def read(rows: list[Row]) -> Dots:
+            found = _dots(rows[0] if rows else None)
+            is_named, _ = are_among(found.numbers, ascending)
+            return Dots(found.numbers[is_named], found.dots[is_named])
+
+        return await db.ask(_sql("find_dots_of", generation), params, read)
 
     async def read(
         self, db: SqlExecutor, external_id: str, generation: int, numbers: Sequence[int] | NDArray[np.int64]

@@ -352,7 +352,8 @@ class Finder:
         request, stream, asked = many.opened.opening.request, many.opened.read.stream, many.asked
         tenant, generation = request.external_id, stream.generation
         days = None if isinstance(admission, Admitted) else asked.days
-        around = await self._texts.read_around(db, request, generation, chosen, days)
+        asks = None if many.vector is None or near is None else (many.vector, near)
+        around = await self._texts.read_around(db, request, generation, chosen, days, asks)
         texts, may_be_hit = around.texts, around.may_be_hit
         if not len(texts.entries):
             return NOTHING_RANKED, texts
@@ -374,7 +375,7 @@ class Finder:
             may_be_hit = may_be_hit & texts.eligible
         vectors = None
         if many.vector is not None:
-            vectors = await self._texts.compare(db, request, texts, many.vector, generation, known=near)
+            vectors = await self._texts.compare(db, request, texts, many.vector, generation, known=around.known)
         ranked = rank(
             texts.entries,
             in_numbers(asked, found, words, many.reached),

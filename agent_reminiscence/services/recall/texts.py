@@ -9,18 +9,18 @@ from datetime import date
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.connection import Deferred, SqlExecutor
 from agent_reminiscence.database.repositories.chunk_vector import Dots
 from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.database.repositories.search import Layouts
 from agent_reminiscence.domain.canonical import beside_many
-from agent_reminiscence.domain.index import are_among, distinct
+from agent_reminiscence.domain.index import are_among, distinct, with_beginnings
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.services.memories.admission import Admission
 from agent_reminiscence.services.recall.narrowing import DATED_TEXTS, zone
 from agent_reminiscence.services.recall.past import lay_out_past
 from agent_reminiscence.services.recall.ranking import Vectors
-from agent_reminiscence.services.vectors.cells import SEARCHED_CELLS
+from agent_reminiscence.services.vectors.cells import SEARCHED_CELLS, SEARCHED_HEADINGS
 from agent_reminiscence.services.vectors.norms import window_norms
 
 
@@ -32,11 +32,13 @@ class TextsAround:
         texts: As far as windows reach.
         may_be_hit: Shape (n,): which of these entries may be hits.
         read: The same texts from beginning to end; shape (m,), `LAYOUT_DTYPE`.
+        known: The dot products that are known now, most of those that are ranked; None if the question has no vector.
     """
 
     texts: Texts
     may_be_hit: NDArray[np.bool_]
     read: NDArray[np.void]
+    known: Dots | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +76,33 @@ class TextReader:
         generation: int,
         numbers: NDArray[np.int64],
         days: tuple[date, date] | None,
+        question: tuple[Sequence[float], Dots] | None,
     ) -> TextsAround:
         """Read the surroundings of some chunks.
 
         Args:
             numbers: Of chunks and headings, ascending.
             days: Also reads the beginnings of texts with chunks that were added within these days.
+            question: Its vector, and the dot products that are known; None if it has none.
         """
+        more = None
+        if question is not None:
+            vector, known = question
+            # Sent with the layouts, which say what else is ranked: of short texts, it is just these.
+            more = await self._ask_more(db, request.external_id, vector, generation, known, with_beginnings(numbers))
         found = await self._search.read_layouts_of(db, request, generation, numbers, days=days, dated=DATED_TEXTS)
         indices, may_be_hit = zone(found.entries, numbers)
         entries = found.entries[indices]
         norms = None if found.norms is None else found.norms[indices]
         lasts = ~np.isin(entries["number"], found.ended) if len(found.ended) else None
-        return TextsAround(Texts(entries, norms, lasts), may_be_hit, found.entries)
+        known_now = None if question is None else await _joined(question[1], more)
+        return TextsAround(Texts(entries, norms, lasts), may_be_hit, found.entries, known_now)
 
     async def find_near(self, db: SqlExecutor, external_id: str, vector: Sequence[float], generation: int) -> Dots:
         """The vectors in the cells nearest to the question's vector."""
-        return await self._vectors.find_dots(db, external_id, generation, vector, cells=SEARCHED_CELLS)
+        return await self._vectors.find_near_dots(
+            db, external_id, generation, vector, cells=SEARCHED_CELLS, headings=SEARCHED_HEADINGS
+        )
 
     async def find_more(
         self,
@@ -102,9 +114,22 @@ class TextReader:
         numbers: NDArray[np.int64],
     ) -> Dots:
         """Add to `known` the dot products of those `numbers` that it lacks."""
+        return await _joined(known, await self._ask_more(db, external_id, vector, generation, known, numbers))
+
+    async def _ask_more(
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        vector: Sequence[float],
+        generation: int,
+        known: Dots,
+        numbers: NDArray[np.int64],
+    ) -> Deferred[Dots] | None:
+        """Ask for the dot products of those `numbers` that `known` lacks; None if it lacks none."""
         missing = numbers[~are_among(numbers, np.sort(known.numbers))[0]]
-        more = await self._vectors.find_dots_of(db, external_id, generation, vector, missing)
-        return Dots(np.concatenate((known.numbers, more.numbers)), np.concatenate((known.dots, more.dots)))
+        if not len(missing):
+            return None
+        return await self._vectors.ask_dots_of(db, external_id, generation, vector, missing)
 
     async def read_past(self, db: SqlExecutor, request: SearchRequest, admission: Admission | None) -> Texts:
         """The texts of the moment the request asks about."""
@@ -172,6 +197,13 @@ def lasting_texts(found: Layouts, *, is_filtered: bool) -> Texts:
         return Texts(found.entries, None, None)
     # Facts that have expired are still laid out, because nothing was written when they did.
     return Texts(found.entries, None, ~np.isin(found.entries["number"], found.ended))
+
+
+async def _joined(known: Dots, more: Deferred[Dots] | None) -> Dots:
+    if more is None:
+        return known
+    found = await more.result()
+    return Dots(np.concatenate((known.numbers, found.numbers)), np.concatenate((known.dots, found.dots)))
 
 
 def _headings(texts: Texts) -> NDArray[np.int64]:

@@ -30,6 +30,8 @@ CELL_MIN_CHUNKS: Final = 5_000
 """With fewer chunks, every vector is compared: one cell."""
 SEARCHED_CELLS: Final = 16
 """How many cells, the nearest to the question, a search reads."""
+SEARCHED_HEADINGS: Final = 300
+"""How many headings of a cell are read at least: all of a usual cell of a tenant that was just sorted."""
 
 # Cells are computed from a sample: it represents a million vectors as well as all would, and takes seconds.
 _SAMPLE_VECTORS: Final = 20_000

@@ -646,7 +646,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "delete_cached_vectors": _vectors,
         "find_dots": _query_vector,
         "find_dots_and_norms": _query_vector,
-        "find_near_dots": lambda w: _query_vector(w) | {"cells": 1},
+        "find_near_dots": lambda w: _query_vector(w) | {"cells": 1, "headings": 1},
         "find_dots_of": lambda w: _query_vector(w) | {"firsts": [min(w.numbers)], "lasts": [max(w.numbers)]},
         "read_vectors": _numbers,
     },

@@ -18,7 +18,7 @@ from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRep
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.vector_cell import CellState, VectorCellRepository
 from agent_reminiscence.embedders.hashing import HashEmbedder
-from agent_reminiscence.services.vectors.cells import CellService
+from agent_reminiscence.services.vectors.cells import SEARCHED_HEADINGS, CellService
 from tests.conftest import TEST_DIMENSION, TestServer
 from tests.support.factories import LONG_AGO
 
@@ -234,9 +234,14 @@ async def _numbers(store: PostgresManager) -> set[int]:
         return {row["number"] for row in await db.fetch_all("SELECT number FROM chunk_vector_1")}
 
 
-async def _find(store: PostgresManager, vector: Sequence[float], cells: int | None) -> dict[int, float]:
+async def _find(
+    store: PostgresManager, vector: Sequence[float], cells: int | None, *, headings: int = SEARCHED_HEADINGS
+) -> dict[int, float]:
     async with store.transaction(_TENANT, read_only=True) as db:
-        found = await _VECTORS.find_dots(db, _TENANT, 1, vector, cells=cells)
+        if cells is None:
+            found = await _VECTORS.find_dots(db, _TENANT, 1, vector)
+        else:
+            found = await _VECTORS.find_near_dots(db, _TENANT, 1, vector, cells=cells, headings=headings)
     return dict(zip(found.numbers.tolist(), found.dots.tolist(), strict=True))
 
 
@@ -260,6 +265,36 @@ async def test_a_large_tenant_is_sorted_and_nothing_is_lost(memory: AgentMem, st
     # Nothing has grown since.
     assert not await _service(store).sort(_TENANT)
     assert (await memory.admin.verify(_TENANT)).ok
+
+
+@pytest.mark.parametrize(("headings", "read"), [(1, 40), (50, 50), (100, 70)], ids=["usual", "at least", "all"])
+async def test_of_thousands_of_equal_headings_some_are_read(
+    memory: AgentMem, store: PostgresManager, headings: int, read: int
+) -> None:
+    """They fill a cell; four times as many as there are cells are read of it, and never fewer than is said."""
+    await memory.admin.import_memories(
+        _TENANT,
+        [ImportedMemory(title="Note", content=f"Crate {number} holds {number * 7} pears.", metadata={},
+                        occurred_at=LONG_AGO) for number in range(70)],
+    )  # fmt: skip
+    vector = await _query("Crate 12 holds 84 pears.")
+    every = await _find(store, vector, None)
+    assert await _service(store).sort(_TENANT)
+    async with store.transaction(_TENANT) as db:
+        cells = [row["cell"] for row in await db.fetch_all("SELECT DISTINCT cell FROM chunk_vector_1 WHERE number < 0")]
+        others = await db.fetch_all("SELECT cell FROM vector_cell_1 ORDER BY cell")
+        kept = (cells + [row["cell"] for row in others if row["cell"] not in cells])[:10]
+        await db.execute("DELETE FROM vector_cell_1 WHERE cell <> ALL($(kept)p::int[])", {"kept": kept})
+        # What was in the others is as if it had never been sorted.
+        await db.execute("UPDATE chunk_vector_1 SET cell = 0 WHERE cell <> ALL($(kept)p::int[])", {"kept": kept})
+
+    found = await _find(store, vector, _ALL_CELLS, headings=headings)
+
+    assert (len(cells), len(kept)) == (1, 10)
+    assert {number for number in found if number > 0} == {number for number in every if number > 0}
+    # The newest have the lowest numbers.
+    assert sorted(number for number in found if number < 0) == sorted(number for number in every if number < 0)[:read]
+    assert all(found[number] == every[number] for number in found)
 
 
 async def test_a_new_vector_goes_to_its_nearest_cell(memory: AgentMem, store: PostgresManager) -> None:

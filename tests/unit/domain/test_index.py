@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from agent_reminiscence.domain.index import NORMS_DTYPE, SegmentSizes, in_layout_order
+from agent_reminiscence.domain.index import (
+    MAX_INDEX,
+    NORMS_DTYPE,
+    SegmentSizes,
+    chunk_number,
+    in_layout_order,
+    with_beginnings,
+)
 
 
 def _segments(**sizes: int) -> SegmentSizes:
@@ -35,3 +42,26 @@ def test_norms_stand_where_their_layouts_are(stored: dict[str, int], masses: lis
     """A segment whose norms are missing, or were computed for an earlier layout, has zeros."""
     ordered = in_layout_order(_segments(a=2, b=1, c=3), _segments(**stored), _norms(*masses))
     assert ordered["mass"].tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        pytest.param([], [], id="none"),
+        pytest.param([(7, 0)], [(-7, 0), (7, 0)], id="a first chunk"),
+        pytest.param([(-7, 0)], [(-7, 0), (7, 0)], id="a first heading"),
+        pytest.param([(-7, 2), (7, MAX_INDEX)], [(-7, 2), (-7, 0), (7, 0), (7, MAX_INDEX)], id="later ones"),
+        pytest.param([(7, 1), (9, 0)], [(-9, 0), (-7, 0), (7, 0), (7, 1), (9, 0)], id="of two events"),
+    ],
+)
+def test_an_event_begins_with_a_chunk_and_a_heading(
+    numbers: list[tuple[int, int]], expected: list[tuple[int, int]]
+) -> None:
+    """Their numbers follow from that of any chunk or heading that it added."""
+
+    def number(position: int, index: int) -> int:
+        return chunk_number(abs(position), index) * (1 if position > 0 else -1)
+
+    found = with_beginnings(np.array([number(*one) for one in numbers], dtype=np.int64))
+
+    assert found.tolist() == [number(*one) for one in expected]

@@ -121,7 +121,7 @@ def chunk_number(position: int, index: int) -> int:
 def with_beginnings(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """Some chunks and headings, with the first chunk and the first heading of each event that added them.
 
-    A text of one chunk, such as a fact or a note, has no others.
+    A text that was written at once, and is one chunk, has no others.
 
     Returns:
         Ascending and unique.

@@ -239,9 +239,10 @@ CROSS JOIN (
 -- The same for the vectors in the nearest cells. During a new sorting, a tenant has two sets of cells, which differ
 -- above the lowest 16 bits, and the nearest of both are read. Cell 0 holds what was never sorted.
 -- Memories of the same title and day have headings of the same text, so thousands may fill a cell with one vector. Of a
--- cell only the newest headings are read, as many as there are vectors in four usual cells: one has about as many of them
--- as there are cells.
--- OFFSET 0: cell by cell. With a single condition the planner might read all vectors of the tenant.
+-- cell only the newest headings are read, four times as many as there are cells: after a sorting, a usual cell has as
+-- many vectors as there are cells.
+-- OFFSET 0: cell by cell. With a single condition the planner might read all vectors of the tenant; and a number that is
+-- not compared together with its cell would let it use the index on numbers.
 SELECT string_agg(int8send(v.number), ''::bytea) AS numbers,
     string_agg(float4send((v.vector <#> $(vector)p::halfvec)::real), ''::bytea) AS dots
 FROM (
@@ -259,13 +260,15 @@ FROM (
 CROSS JOIN LATERAL (
     (
         SELECT number, vector FROM chunk_vector_{generation}
-        WHERE external_id = $(external_id)p AND cell = searched.cell AND number > 0
+        WHERE external_id = $(external_id)p AND (cell, number) > (searched.cell, 0::bigint)
+            AND cell = searched.cell
         OFFSET 0
     )
     UNION ALL
     (
         SELECT number, vector FROM chunk_vector_{generation}
-        WHERE external_id = $(external_id)p AND cell = searched.cell AND number < 0
+        WHERE external_id = $(external_id)p AND (cell, number) < (searched.cell, 0::bigint)
+            AND cell = searched.cell
         ORDER BY number
         LIMIT searched.headings
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -25,6 +26,7 @@ from agent_reminiscence import (
     NotInitializedError,
     ReminiscenceError,
 )
+from agent_reminiscence.database import connection
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
@@ -122,9 +124,11 @@ async def test_a_search_of_a_small_tenant_takes_three_round_trips(observed: Open
 
 
 async def test_a_search_of_many_short_texts_takes_four_round_trips(
-    observed: Opens, recording: Recording, store: PostgresManager
+    observed: Opens, recording: Recording, store: PostgresManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is still to be compared of the chosen texts is asked for together with these."""
+    # A connection of that age begins with a statement that discards its plans.
+    monkeypatch.setattr(connection, "_FIRST_REPLANNING_SECONDS", math.inf)
     async with observed(postgres_pool_size=1, worker=False) as memory:
         memory._ready().services.retrieval._finder._whole_max_chunks = 0
         await memory.admin.import_memories(
@@ -142,6 +146,8 @@ async def test_a_search_of_many_short_texts_takes_four_round_trips(
     last = recording.spans(RETRIEVE)[-1]
     found = [span.name for span in recording.children(last)]
     assert found == ["open_stream", "find_near_dots", "read_layouts_of", "read_hits"]
+    sent = recording.children(last)[2]
+    assert attributes(sent)["db.operation.batch.size"] == 2
 
 
 def _in_order(wanted: list[str], found: list[str]) -> bool:

@@ -268,8 +268,8 @@ class ChunkVectorRepository:
         Args:
             vector: Of unit length, by the generation's model.
             cells: How many cells, the nearest to `vector`, are read.
-            headings: How many headings of a cell are read at least, if it has so many; all, if it has not many more
-                vectors than other cells. Of more, the newest.
+            headings: Of each cell the newest headings are read: this many, or four times the number of cells if that is
+                more.
         """
         params = {"external_id": external_id, "vector": halfvec(vector), "cells": cells, "headings": headings}
         return _dots(await db.fetch_one(_sql("find_near_dots", generation), params))

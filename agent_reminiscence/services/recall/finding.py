@@ -352,8 +352,8 @@ class Finder:
         request, stream, asked = many.opened.opening.request, many.opened.read.stream, many.asked
         tenant, generation = request.external_id, stream.generation
         days = None if isinstance(admission, Admitted) else asked.days
-        asks = None if many.vector is None or near is None else (many.vector, near)
-        around = await self._texts.read_around(db, request, generation, chosen, days, asks)
+        question = None if many.vector is None or near is None else (many.vector, near)
+        around = await self._texts.read_around(db, request, generation, chosen, days, question)
         texts, may_be_hit = around.texts, around.may_be_hit
         if not len(texts.entries):
             return NOTHING_RANKED, texts

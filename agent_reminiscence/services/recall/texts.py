@@ -88,7 +88,7 @@ class TextReader:
         more = None
         if question is not None:
             vector, known = question
-            # Sent with the layouts, which say what else is ranked: of short texts, it is just these.
+            # Sent with the layouts, which say what else is ranked: for short texts, nothing else.
             more = await self._ask_more(db, request.external_id, vector, generation, known, with_beginnings(numbers))
         found = await self._search.read_layouts_of(db, request, generation, numbers, days=days, dated=DATED_TEXTS)
         indices, may_be_hit = zone(found.entries, numbers)

@@ -31,7 +31,8 @@ CELL_MIN_CHUNKS: Final = 5_000
 SEARCHED_CELLS: Final = 16
 """How many cells, the nearest to the question, a search reads."""
 SEARCHED_HEADINGS: Final = 300
-"""How many headings of a cell are read at least: all of a usual cell of a tenant that was just sorted."""
+"""How many headings of a cell are read at least. It matters for the smallest tenants that have cells, and where an
+erasure has removed most of them."""
 
 # Cells are computed from a sample: it represents a million vectors as well as all would, and takes seconds.
 _SAMPLE_VECTORS: Final = 20_000
@@ -72,7 +73,7 @@ def find_centres(vectors: NDArray[np.float32], count: int) -> NDArray[np.float32
         Shape (count, dimension), of unit length.
     """
     random = np.random.default_rng(_SEED)
-    centres = vectors[np.sort(random.choice(len(vectors), size=count, replace=False))].copy()
+    centres = vectors[_different(vectors, random.permutation(len(vectors)), count)].copy()
     for _ in range(_ROUNDS):
         nearest = find_nearest(vectors, centres)
         order = np.argsort(nearest, kind="stable")
@@ -83,6 +84,19 @@ def find_centres(vectors: NDArray[np.float32], count: int) -> NDArray[np.float32
         whole = lengths > 0
         centres[members[whole]] = sums[whole] / lengths[whole, None]
     return centres
+
+
+def _different(vectors: NDArray[np.float32], order: NDArray[np.intp], count: int) -> NDArray[np.intp]:
+    """The indices of the first `count` different vectors in an order, filled up with equal ones; ascending.
+
+    Of two equal centres, one would get all vectors and the other none. Headings with the same text may be half of all.
+    """
+    rows = np.ascontiguousarray(vectors[order]).view(f"V{vectors.shape[1] * vectors.itemsize}").ravel()
+    _, firsts = np.unique(rows, return_index=True)
+    is_first = np.zeros(len(order), dtype=np.bool_)
+    is_first[firsts] = True
+    chosen: NDArray[np.intp] = np.sort(np.concatenate((order[is_first], order[~is_first]))[:count])
+    return chosen
 
 
 def find_nearest(vectors: NDArray[np.float32], centres: NDArray[np.float32]) -> NDArray[np.intp]:

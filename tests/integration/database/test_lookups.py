@@ -16,6 +16,7 @@ from agent_reminiscence.database.connection import PLANNED_ONCE, SqlExecutor
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.queries import load_parts, load_queries, vector_query
 from agent_reminiscence.database.repositories import chunk_vector
+from agent_reminiscence.database.repositories.chunk_vector import halfvec
 from agent_reminiscence.domain.attributes import OF_TURN, equal_to, stored_path
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.event import Event
@@ -650,6 +651,29 @@ async def _check_filter(store: PostgresManager, memory_id: UUID, name: str) -> N
     table, condition = _A_FILTER[name]
     assert re.search(rf"(?:on|using) {table}.*\n(?:.*\n)*?.*Index Cond: .*{condition}", plan), plan
     assert sum(map(int, re.findall(r"Rows Removed by (?:Filter|Index Recheck): (\d+)", plan))) == 0, plan
+
+
+@pytest.mark.parametrize("is_analysed", [True, False])
+async def test_the_vectors_of_a_cell_are_found_by_the_cell(
+    test_server: TestServer, database: str, config: Callable[..., Config], store: PostgresManager, is_analysed: bool
+) -> None:
+    """While there are few, their index by number costs as little; later it would read all of a tenant for each cell."""
+    async with AgentMem(config()) as memory:
+        await memory.create_active_memory(_NEWCOMER, "Birds", _lines("gull", 3))
+    if is_analysed:
+        await _analyse(test_server, database)
+    params: dict[str, object] = {
+        "external_id": _NEWCOMER,
+        "vector": halfvec([1.0] * TEST_DIMENSION),
+        "cells": 16,
+        "headings": 300,
+    }
+
+    async with store.transaction(_NEWCOMER, read_only=True, settings=PLANNED_ONCE) as db:
+        plan = await _explain(db, "COSTS OFF", vector_query("chunk_vector", "find_near_dots", 1), params)
+
+    assert len(re.findall(r"using chunk_vector_1_p0_pkey", plan)) == 2, plan
+    assert "number_idx" not in plan, plan
 
 
 async def test_the_means_of_cells_are_computed_once_and_not_for_each_cell(

@@ -148,7 +148,7 @@ async def test_every_page_is_sound(demo: Demo, visit: Visit, screen: dict[str, i
     await window.open(f"/graph?{_INES}")
     row = page.get_by_role("row").filter(has_text="keeps")
     await page.get_by_role("link", name="Evidence for Tomas Brandt", exact=True).click()
-    await expect(page.locator("#evidence")).to_contain_text("Tomas Brandt")
+    await expect(page.locator("#evidence").get_by_role("heading")).to_contain_text("Tomas Brandt")
     await row.get_by_role("link", name="Evidence for").click()
     await expect(page.locator("#evidence")).to_contain_text("Strength")
     await window.check()
@@ -307,6 +307,8 @@ async def test_the_graph_shows_its_evidence_by_a_click_and_by_a_key(visit: Visit
         }"""
     )
     await page.mouse.click(*place)
+    # The page begins with the evidence for Ines.
+    await expect(evidence.get_by_role("heading")).to_contain_text("Cape Wrenfield")
     await expect(evidence).to_contain_text("Ines Halvorsen keeps the lighthouse at Cape Wrenfield.")
     await window.check()
 

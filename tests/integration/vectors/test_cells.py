@@ -279,6 +279,8 @@ async def test_of_thousands_of_equal_headings_some_are_read(
     )  # fmt: skip
     vector = await _query("Crate 12 holds 84 pears.")
     every = await _find(store, vector, None)
+    # What was never sorted is read whole.
+    assert await _find(store, vector, _ALL_CELLS, headings=1) == every
     assert await _service(store).sort(_TENANT)
     async with store.transaction(_TENANT) as db:
         cells = [row["cell"] for row in await db.fetch_all("SELECT DISTINCT cell FROM chunk_vector_1 WHERE number < 0")]

@@ -49,6 +49,17 @@ def test_equal_vectors_give_centres_too(count: int) -> None:
     assert find_nearest(vectors, centres).tolist() == [0] * 5
 
 
+def test_many_equal_vectors_take_one_cell() -> None:
+    """Headings of the same text are as many as the memories; the other cells are for what differs."""
+    different, _ = _clusters(100, 3)
+    equal = np.tile(np.eye(16, dtype=np.float32)[0], (300, 1))
+
+    cells = find_nearest(np.concatenate((equal, different)), find_centres(np.concatenate((equal, different)), 24))
+
+    assert len(set(cells[:300].tolist())) == 1
+    assert len(set(cells.tolist())) == 24
+
+
 def test_the_nearest_is_the_one_with_the_largest_dot_product() -> None:
     """As the database finds it."""
     vectors, _ = _clusters(4, 5)

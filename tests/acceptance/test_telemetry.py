@@ -143,11 +143,9 @@ async def test_a_search_of_many_short_texts_takes_four_round_trips(
             result = await memory.retrieve_memories("agent-1", f"What does crate {number} hold?")
 
     assert result.hits[0].title == "Crate 56"
-    last = recording.spans(RETRIEVE)[-1]
-    found = [span.name for span in recording.children(last)]
-    assert found == ["open_stream", "find_near_dots", "read_layouts_of", "read_hits"]
-    sent = recording.children(last)[2]
-    assert attributes(sent)["db.operation.batch.size"] == 2
+    sent = recording.children(recording.spans(RETRIEVE)[-1])
+    assert [span.name for span in sent] == ["open_stream", "find_near_dots", "read_layouts_of", "read_hits"]
+    assert attributes(sent[2])["db.operation.batch.size"] == 2
 
 
 def _in_order(wanted: list[str], found: list[str]) -> bool:

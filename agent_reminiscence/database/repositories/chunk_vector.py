@@ -98,6 +98,14 @@ class Dots:
     numbers: NDArray[np.int64]
     dots: NDArray[np.float32]
 
+    def only(self, are_kept: NDArray[np.bool_]) -> Dots:
+        """Some of them."""
+        return Dots(self.numbers[are_kept], self.dots[are_kept])
+
+    def with_more(self, more: Dots) -> Dots:
+        """These and others."""
+        return Dots(np.concatenate((self.numbers, more.numbers)), np.concatenate((self.dots, more.dots)))
+
 
 NO_DOTS: Final = Dots(np.zeros(0, np.int64), np.zeros(0, np.float32))
 
@@ -310,8 +318,7 @@ class ChunkVectorRepository:
 
         def read(rows: list[Row]) -> Dots:
             found = _dots(rows[0] if rows else None)
-            is_named, _ = are_among(found.numbers, ascending)
-            return Dots(found.numbers[is_named], found.dots[is_named])
+            return found.only(are_among(found.numbers, ascending)[0])
 
         return await db.ask(_sql("find_dots_of", generation), params, read)
 

@@ -214,8 +214,7 @@ def only_near(near: Dots | None, numbers: NDArray[np.int64]) -> Dots | None:
     """The dot products of headings, and of the chunks that are in `numbers`, which ascend."""
     if near is None:
         return None
-    are_kept = (near.numbers < 0) | are_among(near.numbers, numbers)[0]
-    return Dots(near.numbers[are_kept], near.dots[are_kept])
+    return near.only((near.numbers < 0) | are_among(near.numbers, numbers)[0])
 
 
 def zone(entries: NDArray[np.void], numbers: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:

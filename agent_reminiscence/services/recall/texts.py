@@ -200,10 +200,7 @@ def lasting_texts(found: Layouts, *, is_filtered: bool) -> Texts:
 
 
 async def _joined(known: Dots, more: Deferred[Dots] | None) -> Dots:
-    if more is None:
-        return known
-    found = await more.result()
-    return Dots(np.concatenate((known.numbers, found.numbers)), np.concatenate((known.dots, found.dots)))
+    return known if more is None else known.with_more(await more.result())
 
 
 def _headings(texts: Texts) -> NDArray[np.int64]:

@@ -91,8 +91,7 @@ def _different(vectors: NDArray[np.float32], order: NDArray[np.intp], count: int
 
     Of two equal centres, one would get all vectors and the other none. Headings with the same text may be half of all.
     """
-    rows = np.ascontiguousarray(vectors[order]).view(f"V{vectors.shape[1] * vectors.itemsize}").ravel()
-    _, firsts = np.unique(rows, return_index=True)
+    _, firsts = np.unique(vectors[order], axis=0, return_index=True)
     is_first = np.zeros(len(order), dtype=np.bool_)
     is_first[firsts] = True
     chosen: NDArray[np.intp] = np.sort(np.concatenate((order[is_first], order[~is_first]))[:count])

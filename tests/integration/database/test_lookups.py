@@ -16,7 +16,6 @@ from agent_reminiscence.database.connection import PLANNED_ONCE, SqlExecutor
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.queries import load_parts, load_queries, vector_query
 from agent_reminiscence.database.repositories import chunk_vector
-from agent_reminiscence.database.repositories.chunk_vector import halfvec
 from agent_reminiscence.domain.attributes import OF_TURN, equal_to, stored_path
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.event import Event
@@ -664,7 +663,7 @@ async def test_the_vectors_of_a_cell_are_found_by_the_cell(
         await _analyse(test_server, database)
     params: dict[str, object] = {
         "external_id": _NEWCOMER,
-        "vector": halfvec([1.0] * TEST_DIMENSION),
+        "vector": chunk_vector.halfvec([1.0] * TEST_DIMENSION),
         "cells": 16,
         "headings": 300,
     }

@@ -510,7 +510,10 @@ async def _together[T](questions: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
         answer = await last
         return [*[await task for task in asked], answer]
     except DriverError:
-        await asyncio.gather(*asked)
+        # Not the first that arrives: the refusals of what is behind it may overtake the one that says why.
+        for outcome in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome from None
         raise
     except BaseException:
         for task in asked:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from agent_reminiscence import AgentMem, AgentModels, Config
 from agent_reminiscence.agents.memory_retriever import cited_numbers
 from agent_reminiscence.agents.profile_writer import profile_agent
 from agent_reminiscence.exceptions import AgentError
+from agent_reminiscence.services.tiers.reading_turns import ReadingTurns
 from tests.support.fakes import SetClock
 from tests.support.scripted import ScriptedModel, Step, answer
 from tests.support.steps import all_events
@@ -78,9 +79,27 @@ async def test_a_new_question_does_not_wait_for_the_failure_of_the_former_one(co
         assert (await memory.admin.run_due("agent-1")).profiles == ("robin",)
 
 
-async def test_two_who_refresh_at_once_pay_for_one_text(config: MakeConfig) -> None:
+async def test_two_who_refresh_at_once_pay_for_one_text(config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever comes second waits, and gets the text of the first."""
-    async with _memory(config, SetClock(_NOW), _GOOD) as (memory, model):
+    script = ScriptedModel(_GOOD)
+    hold = ReadingTurns.hold
+    wanting: list[str] = []
+    both = asyncio.Event()
+
+    def counted(turns: ReadingTurns, external_id: str) -> AbstractAsyncContextManager[None]:
+        wanting.append(external_id)
+        if len(wanting) == 2:
+            both.set()
+        return hold(turns, external_id)
+
+    async def think(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        # Otherwise the first text may be there before the second call has begun, which then wants a newer one.
+        await both.wait()
+        return await script._answer(messages, info)
+
+    monkeypatch.setattr(ReadingTurns, "hold", counted)
+    models = AgentModels(memory_retrieve=FunctionModel(think, model_name="slow"))
+    async with AgentMem(config(), models=models, clock=SetClock(_NOW)) as memory:
         await _tell(memory)
         await memory.admin.profiles.define("agent-1", "robin", _WHO)
 
@@ -88,10 +107,10 @@ async def test_two_who_refresh_at_once_pay_for_one_text(config: MakeConfig) -> N
             memory.admin.profiles.refresh("agent-1", "robin"), memory.admin.profiles.refresh("agent-1", "robin")
         )
 
-        assert (len(model.asked), first.text) == (1, second.text)
+        assert (len(script.asked), first.text) == (1, second.text)
         # Not an old text: who asks later gets a new one.
         await memory.admin.profiles.refresh("agent-1", "robin")
-        assert len(model.asked) == 2
+        assert len(script.asked) == 2
 
 
 async def test_attempts_that_are_overtaken_share_the_tokens_of_one_text(config: MakeConfig) -> None:

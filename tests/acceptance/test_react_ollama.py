@@ -1,4 +1,4 @@
-"""A ReAct agent with a real model, of Ollama: whatever it says, the user gets it and memory has it once."""
+"""A ReAct agent with a real model, of Ollama: whatever it says and does, the user gets it and memory has it once."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 from pydantic_ai import models
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.ollama import OllamaProvider
+from pydantic_ai.settings import ModelSettings
 from pydantic_ai.toolsets import FunctionToolset
 
 from agent_reminiscence import AgentMem, Config
-from agent_reminiscence.react import AgentRequest, ReactMemConfig, ReactMemService, default_scope
-from agent_reminiscence.react.journal import FINISHED, RECORDED
+from agent_reminiscence.react import AgentRequest, AgentStep, ReactMemConfig, ReactMemService, default_scope
+from agent_reminiscence.react.journal import FINISHED, RECORDED, as_finished
 from tests.support.examples import EXAMPLES, finish_example, new_data_dir
 from tests.support.ollama_server import OLLAMA_CHAT_MODEL
 
@@ -38,13 +41,7 @@ async def test_what_a_real_model_answers_is_recorded_once(
 ) -> None:
     """A question that is asked twice gets one answer; what the model has not managed to learn, rules do."""
     monkeypatch.setattr(models, "ALLOW_MODEL_REQUESTS", True)
-    tools: FunctionToolset[Any] = FunctionToolset()
-
-    @tools.tool_plain
-    def weather(place: str) -> str:
-        """The weather at a place."""
-        return f"It rains in {place}."
-
+    tools, _ = _weather()
     request = AgentRequest(
         question="I live in Graz. How is the weather there?",
         user="ana",
@@ -71,3 +68,54 @@ async def test_what_a_real_model_answers_is_recorded_once(
     assert report.not_recorded == 0
     kinds = [event.kind for event in events]
     assert (kinds.count(FINISHED), kinds.count(RECORDED)) == (1, 1)
+
+
+async def test_a_real_model_calls_a_tool(
+    ollama_url: str, config: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a small model calls none on purpose, but goes on as it began; so the history shows it how."""
+    monkeypatch.setattr(models, "ALLOW_MODEL_REQUESTS", True)
+    tools, asked = _weather()
+    step = AgentStep(action="weather", arguments={"place": "Graz"}, observation="It rains in Graz.")
+    request = AgentRequest(
+        question="How is the weather in Graz?",
+        user="ana",
+        conversation_id="c-1",
+        history=(step,) * 10,
+        enable_memory=True,
+    )
+    # The next likely word each time: nothing is left to chance.
+    model = OpenAIChatModel(
+        OLLAMA_CHAT_MODEL,
+        provider=OllamaProvider(base_url=f"{ollama_url}/v1"),
+        settings=ModelSettings(temperature=0, timeout=_PATIENCE_SECONDS),
+    )
+    patient = ReactMemConfig(timeout_seconds=None, max_iterations=2, learn_with="rules")
+    async with AgentMem(config()) as memory:
+        async with ReactMemService(model, memory, toolsets=[tools], config=patient) as agent:
+            response = await agent.answer(request)
+        events = await memory.ledger.read(default_scope("ana", "default"), kinds=[FINISHED])
+
+    assert asked
+    taken = [step for step in response.steps if step.observation == f"It rains in {asked[0]}."]
+    assert taken
+    assert taken[0].action == "weather"
+    assert taken[0].arguments == {"place": asked[0]}
+    (event,) = events
+    recorded = as_finished(event)
+    assert recorded is not None
+    assert recorded.steps == (*request.history, *response.steps)
+
+
+def _weather() -> tuple[FunctionToolset[Any], list[str]]:
+    """A tool, and the places that it was asked about."""
+    tools: FunctionToolset[Any] = FunctionToolset()
+    asked: list[str] = []
+
+    @tools.tool_plain
+    def weather(place: str) -> str:
+        """The weather at a place."""
+        asked.append(place)
+        return f"It rains in {place}."
+
+    return tools, asked

@@ -1,20 +1,20 @@
-"""How long a call would take if the database took none of this machine's cores.
+"""How long calls take when the database's answers are recorded and given again.
 
 What runs at once on a small machine is slowed down by the database, whose processes take the cores from the caller and
-from each other. Here a call runs alone while each answer is recorded, with the time it was waited for; then calls run
-again, alone or at once, and are given the recorded answers after as much time. Only the caller's own work, the driver's
-included, takes processor time then.
+from each other. Here a call runs alone while each answer is recorded, and how long it took; then calls run again, alone
+or at once, and get the recorded answers after the same time, in which the database does nothing. What the driver does
+on the event loop's thread is repeated as work; what it does on its own threads is part of the waiting.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from agent_reminiscence.database.connection import SqlExecutor
 from benchmarks.common import changed
@@ -22,8 +22,11 @@ from benchmarks.common import changed
 type Call = Callable[[], Coroutine[Any, Any, object]]
 
 
+AT_ONCE: Final = "at once"
+
+
 class NotRecordedError(Exception):
-    """A statement was sent that was not recorded; a connection may prepare it first, or plan anew."""
+    """A replayed call did not ask what was recorded, for example because its connection had not prepared it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,30 +34,50 @@ class Answer:
     """What the database answered.
 
     Attributes:
-        name: Of the query.
+        name: The name of the query.
         statements: How many were sent together.
-        seconds: How long it was waited for.
-        busy: How much of that the event loop's thread worked, in seconds.
+        seconds: From question to answer.
+        busy_seconds: Those of them that the event loop's thread worked, for whatever task.
+        other_seconds: Processor time that other threads of this process took meanwhile, most of it the driver's.
     """
 
     name: str
     statements: int
     result: Any
     seconds: float
-    busy: float
+    busy_seconds: float
+    other_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How many seconds some calls take, each alone by its name and all of them `AT_ONCE`.
+
+    Attributes:
+        live: With the database.
+        replayed: With its recorded answers.
+        waiting: Of each call alone: waited for answers while the event loop's thread did not work.
+        elsewhere: Processor time that other threads of this process took meanwhile.
+    """
+
+    live: dict[str, float]
+    replayed: dict[str, float]
+    waiting: dict[str, float]
+    elsewhere: dict[str, float]
 
 
 @dataclass(slots=True)
 class _Run:
-    """A call that is recorded or replayed. What it leaves to the background asks the database as usual.
+    """A call that is recorded or replayed. What it leaves to the background asks the database, once it is over.
 
     Attributes:
-        prepared: What each connection had prepared before a replay, which prepares nothing though it is noted so.
+        used: The connections of this replay, with what each had prepared and when it plans anew: they take note of
+            statements that are never sent.
     """
 
     is_replay: bool
     answers: list[Answer] = field(default_factory=list)
-    prepared: dict[SqlExecutor, set[str]] = field(default_factory=dict)
+    used: dict[SqlExecutor, tuple[set[str], float]] = field(default_factory=dict)
     is_over: bool = False
 
 
@@ -72,12 +95,13 @@ def replayable() -> Iterator[None]:
         if run is None or run.is_over or (run.is_replay and name == "ROLLBACK"):
             return await ask(executor, name, question, statements=statements)
         if run.is_replay:
-            run.prepared.setdefault(executor, set(executor._prepared))
+            run.used.setdefault(executor, (set(executor._prepared), executor._replanned_at_age))
             return await _answer_again(run.answers, name, question, statements)
-        began, worked = time.perf_counter(), time.thread_time()
+        began, worked, used = time.perf_counter(), time.thread_time(), time.process_time()
         result = await ask(executor, name, question, statements=statements)
         seconds, busy = time.perf_counter() - began, time.thread_time() - worked
-        run.answers.append(Answer(name, statements, result, seconds, busy))
+        other = time.process_time() - used - busy
+        run.answers.append(Answer(name, statements, result, seconds, busy, other))
         return result
 
     with changed(SqlExecutor, _answer=answer):
@@ -92,20 +116,55 @@ async def record(call: Call) -> list[Answer]:
 
 
 async def replay(*calls: tuple[Call, Sequence[Answer]]) -> float:
-    """Run recorded calls at once, and return how many seconds the last of them took.
+    """Run recorded calls at once, while nothing else asks the database.
+
+    Returns:
+        How many seconds the last of them took.
 
     Raises:
-        NotRecordedError: One of them sent a statement that was not recorded.
+        NotRecordedError: One of them did not ask what was recorded.
     """
+    used: dict[SqlExecutor, tuple[set[str], float]] = {}
+    runs = [(_Run(is_replay=True, answers=list(answers), used=used), call) for call, answers in calls]
     started = time.perf_counter()
-    runs = [_within(_Run(is_replay=True, answers=list(answers)), call) for call, answers in calls]
-    # Each is a task, so it has a context of its own.
-    results = await asyncio.gather(*map(asyncio.create_task, runs), return_exceptions=True)
+    # gather gives each a task, and so a context of its own.
+    results = await asyncio.gather(*(_within(run, call) for run, call in runs), return_exceptions=True)
     seconds = time.perf_counter() - started
+    for executor, (prepared, replanned_at_age) in used.items():
+        executor._prepared, executor._replanned_at_age = prepared, replanned_at_age
     for result in results:
         if isinstance(result, BaseException):
             raise result
+    for run, _ in runs:
+        if run.answers:
+            raise NotRecordedError(f"{run.answers[0].name} was not asked again")
     return seconds
+
+
+async def compare(at_once: Mapping[str, Call], alone: Mapping[str, Call]) -> Comparison:
+    """Run some calls with the database, `at_once` and then others like them each alone, and these with its answers.
+
+    Raises:
+        NotRecordedError: One of them did not ask again what was recorded.
+    """
+    started = time.perf_counter()
+    await asyncio.gather(*(call() for call in at_once.values()))
+    live = {AT_ONCE: time.perf_counter() - started}
+    recorded: dict[str, list[Answer]] = {}
+    with replayable():
+        for name, call in alone.items():
+            started = time.perf_counter()
+            recorded[name] = await record(call)
+            live[name] = time.perf_counter() - started
+        again = {name: (call, recorded[name]) for name, call in alone.items()}
+        replayed = {name: await replay(one) for name, one in again.items()}
+        replayed[AT_ONCE] = await replay(*again.values())
+    return Comparison(
+        live,
+        replayed,
+        waiting={name: sum(one.seconds - one.busy_seconds for one in answers) for name, answers in recorded.items()},
+        elsewhere={name: sum(one.other_seconds for one in answers) for name, answers in recorded.items()},
+    )
 
 
 async def _within(run: _Run, call: Call) -> None:
@@ -114,8 +173,6 @@ async def _within(run: _Run, call: Call) -> None:
         await call()
     finally:
         run.is_over = True
-        for executor, prepared in run.prepared.items():
-            executor._prepared = prepared
 
 
 async def _answer_again(left: list[Answer], name: str, question: Awaitable[Any], statements: int) -> Any:
@@ -124,15 +181,15 @@ async def _answer_again(left: list[Answer], name: str, question: Awaitable[Any],
         question.close()
     place = next((at for at, one in enumerate(left) if (one.name, one.statements) == (name, statements)), None)
     if place is None:
-        raise NotRecordedError(name)
+        raise NotRecordedError(f"{name} was not asked before")
     answer = left.pop(place)
     # The driver works before it waits and after.
-    _work(answer.busy / 2)
-    until = time.perf_counter() + answer.seconds - answer.busy
-    while time.perf_counter() < until:  # noqa: ASYNC110 - nothing else tells that the time is over
+    _work(answer.busy_seconds / 2)
+    until = time.perf_counter() + answer.seconds - answer.busy_seconds
+    while time.perf_counter() < until:  # noqa: ASYNC110 - there is no event to wait for
         # A timer of the event loop would round up to a millisecond.
         await asyncio.sleep(0)
-    _work(answer.busy / 2)
+    _work(answer.busy_seconds / 2)
     return answer.result
 
 

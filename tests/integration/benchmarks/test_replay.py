@@ -1,16 +1,18 @@
-"""Calls of a memory can be given recorded answers, so that they take what they would beside an idle database."""
+"""Calls of a memory can be given recorded answers, which the database does not have to compute again."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from uuid import uuid4
 
 import pytest
 
-from agent_reminiscence import ActiveMemory, AgentMem, ReminiscenceError
+from agent_reminiscence import AgentMem, Config, MemoryNotFoundError
 from agent_reminiscence.database import connection
-from benchmarks.replay import NotRecordedError, record, replay, replayable
+from benchmarks.replay import AT_ONCE, Call, Comparison, NotRecordedError, compare, record, replay, replayable
 
 _TENANT = "replay"
 _QUESTION = "Where is the boat?"
@@ -23,7 +25,7 @@ def plans_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_replayed_call_is_given_what_was_recorded(memory: AgentMem) -> None:
-    """It does not ask the database, which has changed since; other calls do, also at the same time."""
+    """It does not ask the database, which has changed since; other calls do."""
     stored = await memory.create_active_memory(_TENANT, "Boats", "The boat is in Bergen.")
     seen: list[list[str]] = []
 
@@ -34,9 +36,8 @@ async def test_a_replayed_call_is_given_what_was_recorded(memory: AgentMem) -> N
     with replayable():
         recorded = await record(read)
         await memory.update_active_memory(_TENANT, stored.id, title="Ships")
-        replayed = asyncio.create_task(replay((read, recorded), (read, recorded)))
+        seconds = await replay((read, recorded), (read, recorded))
         now = await _titles(memory)
-        seconds = await replayed
 
     assert seen == [["Boats"]] * 3
     assert now == ["Ships"]
@@ -44,20 +45,23 @@ async def test_a_replayed_call_is_given_what_was_recorded(memory: AgentMem) -> N
     assert await _titles(memory) == ["Ships"]
 
 
-async def test_a_search_is_replayed(memory: AgentMem) -> None:
+async def test_a_search_is_replayed(config: Callable[..., Config]) -> None:
     """It reads several times in a transaction, and finds the same hits."""
-    await memory.create_active_memory(_TENANT, "Boats", "The boat is in Bergen.")
-    await _prepare(lambda: memory.retrieve_memories(_TENANT, _QUESTION))
     found: list[list[str]] = []
+    # One connection, which has prepared what a search asks once there was one.
+    async with AgentMem(config(postgres_pool_size=1)) as memory:
 
-    async def search() -> None:
-        result = await memory.retrieve_memories(_TENANT, _QUESTION)
-        found.append([hit.content for hit in result.hits])
+        async def search() -> None:
+            result = await memory.retrieve_memories(_TENANT, _QUESTION)
+            found.append([hit.content for hit in result.hits])
 
-    with replayable():
-        recorded = await record(search)
-        await memory.update_active_memory(_TENANT, (await _only(memory)).id, content="The boat is sold.")
-        await replay((search, recorded))
+        stored = await memory.create_active_memory(_TENANT, "Boats", "The boat is in Bergen.")
+        await search()
+        found.clear()
+        with replayable():
+            recorded = await record(search)
+            await memory.update_active_memory(_TENANT, stored.id, content="The boat is sold.")
+            await replay((search, recorded))
 
     assert len(recorded) > 1
     assert found == [["The boat is in Bergen."]] * 2
@@ -85,10 +89,75 @@ async def test_a_statement_that_was_not_recorded_is_not_sent(memory: AgentMem) -
     assert await _titles(memory) == ["Boats", "Ships"]
 
 
-async def test_an_error_of_a_recorded_call_is_raised(memory: AgentMem) -> None:
-    """A call that failed has no answers to be given again."""
-    with replayable(), pytest.raises(ReminiscenceError):
-        await record(lambda: memory.create_active_memory(_TENANT, "", ""))
+async def test_a_call_that_asks_less_is_refused(memory: AgentMem) -> None:
+    """It would seem faster than what was recorded."""
+    await memory.create_active_memory(_TENANT, "Boats", "The boat is in Bergen.")
+    times = 2
+
+    async def read() -> None:
+        for _ in range(times):
+            await _titles(memory)
+
+    await _prepare(read)
+    with replayable():
+        recorded = await record(read)
+        times = 1
+        with pytest.raises(NotRecordedError, match="not asked again"):
+            await replay((read, recorded))
+
+
+async def test_a_connection_keeps_no_note_of_what_was_never_sent(memory: AgentMem) -> None:
+    """It would send a statement that it has not prepared together with the end of its transaction, which came first."""
+    await memory.create_active_memory(_TENANT, "Boats", "The boat is in Bergen.")
+    titles: list[list[str]] = []
+
+    async def read() -> None:
+        titles.append(await _titles(memory))
+
+    with replayable():
+        # Before the statement was prepared; and one of these two gets a connection that has prepared nothing.
+        recorded = await record(read)
+        with pytest.raises(NotRecordedError):
+            await replay((read, recorded), (read, recorded))
+
+    titles.clear()
+    await asyncio.gather(*(read() for _ in range(3)))
+    assert titles == [["Boats"]] * 3
+
+
+async def test_an_error_of_a_call_is_raised(memory: AgentMem) -> None:
+    """Recorded or replayed, it ends as it does without."""
+    await memory.create_active_memory(_TENANT, "Boats", "The boat is in Bergen.")
+
+    async def update() -> None:
+        await memory.update_active_memory(_TENANT, uuid4(), title="Ships")
+
+    with replayable():
+        with pytest.raises(MemoryNotFoundError):
+            await record(update)
+        with pytest.raises(NotRecordedError):
+            await replay((update, []))
+
+
+async def test_calls_are_compared(memory: AgentMem) -> None:
+    """With the database and without, each alone and all at once."""
+    await memory.create_active_memory(_TENANT, "Boats", "The boat is in Bergen.")
+    calls: dict[str, Call] = {
+        "first": lambda: _titles(memory),
+        "second": lambda: memory.retrieve_memories(_TENANT, _QUESTION),
+    }
+    compared: Comparison | None = None
+    # What a connection has not prepared yet, it will have the next time.
+    for _ in range(10):
+        with suppress(NotRecordedError):
+            compared = await compare(calls, calls)
+            break
+
+    assert compared is not None
+    assert compared.live.keys() == compared.replayed.keys() == {"first", "second", AT_ONCE}
+    for name in calls:
+        assert 0 < compared.waiting[name] < compared.live[name]
+        assert compared.replayed[name] >= compared.waiting[name]
 
 
 async def _prepare(call: Callable[[], Awaitable[object]]) -> None:
@@ -98,8 +167,3 @@ async def _prepare(call: Callable[[], Awaitable[object]]) -> None:
 
 async def _titles(memory: AgentMem) -> list[str]:
     return [one.title for one in await memory.get_active_memories(_TENANT)]
-
-
-async def _only(memory: AgentMem) -> ActiveMemory:
-    (one,) = await memory.get_active_memories(_TENANT)
-    return one

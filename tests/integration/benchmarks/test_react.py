@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
+from agent_reminiscence.database import connection
 from benchmarks import react
 
 
@@ -13,6 +16,8 @@ async def test_what_memory_costs_an_agent_is_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each way to answer has its line, and the retrievals are compared with and without the database."""
+    # A question during which a connection plans anew cannot be replayed.
+    monkeypatch.setattr(connection, "_FIRST_REPLANNING_SECONDS", math.inf)
     monkeypatch.setattr("sys.argv", ["react", "--facts", "12", "--episodes", "12", "--questions", "12"])
 
     await react.main()

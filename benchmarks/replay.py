@@ -68,7 +68,7 @@ class Comparison:
 
 @dataclass(slots=True)
 class _Run:
-    """A call that is recorded or replayed. What it leaves to the background asks the database, once it is over.
+    """A call that is recorded or replayed. Its background work asks the database once the call is over.
 
     Attributes:
         used: The connections of this replay, with what each had prepared and when it plans anew: they take note of
@@ -87,7 +87,13 @@ _run: ContextVar[_Run | None] = ContextVar("_run", default=None)
 @contextmanager
 def replayable() -> Iterator[None]:
     """Allow recording and replaying within the block; other calls ask the database as usual."""
-    ask = SqlExecutor._answer
+    ask, begin = SqlExecutor._answer, SqlExecutor._begin
+
+    async def begin_noted(executor: SqlExecutor, mode: str, settings: Mapping[str, str], *, with_next: bool) -> None:
+        run = _run.get()
+        if run is not None and run.is_replay:
+            run.used.setdefault(executor, (set(executor._prepared), executor._replanned_at_age))
+        await begin(executor, mode, settings, with_next=with_next)
 
     async def answer(executor: SqlExecutor, name: str, question: Awaitable[Any], *, statements: int = 1) -> Any:
         run = _run.get()
@@ -95,7 +101,6 @@ def replayable() -> Iterator[None]:
         if run is None or run.is_over or (run.is_replay and name == "ROLLBACK"):
             return await ask(executor, name, question, statements=statements)
         if run.is_replay:
-            run.used.setdefault(executor, (set(executor._prepared), executor._replanned_at_age))
             return await _answer_again(run.answers, name, question, statements)
         began, worked, used = time.perf_counter(), time.thread_time(), time.process_time()
         result = await ask(executor, name, question, statements=statements)
@@ -104,7 +109,7 @@ def replayable() -> Iterator[None]:
         run.answers.append(Answer(name, statements, result, seconds, busy, other))
         return result
 
-    with changed(SqlExecutor, _answer=answer):
+    with changed(SqlExecutor, _answer=answer, _begin=begin_noted):
         yield
 
 
@@ -127,11 +132,13 @@ async def replay(*calls: tuple[Call, Sequence[Answer]]) -> float:
     used: dict[SqlExecutor, tuple[set[str], float]] = {}
     runs = [(_Run(is_replay=True, answers=list(answers), used=used), call) for call, answers in calls]
     started = time.perf_counter()
-    # gather gives each a task, and so a context of its own.
-    results = await asyncio.gather(*(_within(run, call) for run, call in runs), return_exceptions=True)
+    try:
+        # gather gives each a task, and so a context of its own.
+        results = await asyncio.gather(*(_within(run, call) for run, call in runs), return_exceptions=True)
+    finally:
+        for executor, (prepared, replanned_at_age) in used.items():
+            executor._prepared, executor._replanned_at_age = prepared, replanned_at_age
     seconds = time.perf_counter() - started
-    for executor, (prepared, replanned_at_age) in used.items():
-        executor._prepared, executor._replanned_at_age = prepared, replanned_at_age
     for result in results:
         if isinstance(result, BaseException):
             raise result
@@ -141,21 +148,34 @@ async def replay(*calls: tuple[Call, Sequence[Answer]]) -> float:
     return seconds
 
 
-async def compare(at_once: Mapping[str, Call], alone: Mapping[str, Call]) -> Comparison:
-    """Run some calls with the database, `at_once` and then others like them each alone, and these with its answers.
+async def compare(
+    at_once: Mapping[str, Call], alone: Mapping[str, Call], *, is_at_once_first: bool = True
+) -> Comparison:
+    """Run some calls with the database, all `at_once` and others like them each alone, and these with its answers.
+
+    Args:
+        is_at_once_first: Whether `at_once` comes first; who measures often takes turns.
 
     Raises:
         NotRecordedError: One of them did not ask again what was recorded.
     """
-    started = time.perf_counter()
-    await asyncio.gather(*(call() for call in at_once.values()))
-    live = {AT_ONCE: time.perf_counter() - started}
+    live: dict[str, float] = {}
+
+    async def run_at_once() -> None:
+        started = time.perf_counter()
+        await asyncio.gather(*(call() for call in at_once.values()))
+        live[AT_ONCE] = time.perf_counter() - started
+
     recorded: dict[str, list[Answer]] = {}
+    if is_at_once_first:
+        await run_at_once()
     with replayable():
         for name, call in alone.items():
             started = time.perf_counter()
             recorded[name] = await record(call)
             live[name] = time.perf_counter() - started
+        if not is_at_once_first:
+            await run_at_once()
         again = {name: (call, recorded[name]) for name, call in alone.items()}
         replayed = {name: await replay(one) for name, one in again.items()}
         replayed[AT_ONCE] = await replay(*again.values())

@@ -510,7 +510,7 @@ async def _together[T](questions: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
         answer = await last
         return [*[await task for task in asked], answer]
     except DriverError:
-        # Not the first that arrives: the refusals of what is behind it may overtake the one that says why.
+        # The first in order: later refusals may arrive before the one that says why.
         for outcome in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome from None

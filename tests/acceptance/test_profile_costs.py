@@ -93,7 +93,7 @@ async def test_two_who_refresh_at_once_pay_for_one_text(config: MakeConfig, monk
         return hold(turns, external_id)
 
     async def think(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        # Otherwise the first text may be there before the second call has begun, which then wants a newer one.
+        # Without this, the first text could be there before the second call begins, which would want a newer one.
         await both.wait()
         return await script._answer(messages, info)
 
@@ -111,6 +111,7 @@ async def test_two_who_refresh_at_once_pay_for_one_text(config: MakeConfig, monk
         # Not an old text: who asks later gets a new one.
         await memory.admin.profiles.refresh("agent-1", "robin")
         assert len(script.asked) == 2
+        assert (await memory.admin.verify()).ok
 
 
 async def test_attempts_that_are_overtaken_share_the_tokens_of_one_text(config: MakeConfig) -> None:

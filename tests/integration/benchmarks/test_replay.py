@@ -107,7 +107,7 @@ async def test_a_call_that_asks_less_is_refused(memory: AgentMem) -> None:
 
 
 async def test_a_connection_keeps_no_note_of_what_was_never_sent(memory: AgentMem) -> None:
-    """It would send a statement that it has not prepared together with the end of its transaction, which came first."""
+    """It would send an unprepared statement together with its COMMIT, which would arrive first."""
     await memory.create_active_memory(_TENANT, "Boats", "The boat is in Bergen.")
     titles: list[list[str]] = []
 
@@ -126,17 +126,33 @@ async def test_a_connection_keeps_no_note_of_what_was_never_sent(memory: AgentMe
 
 
 async def test_an_error_of_a_call_is_raised(memory: AgentMem) -> None:
-    """Recorded or replayed, it ends as it does without."""
+    """A call that fails while it is recorded fails as it does otherwise."""
     await memory.create_active_memory(_TENANT, "Boats", "The boat is in Bergen.")
 
     async def update() -> None:
         await memory.update_active_memory(_TENANT, uuid4(), title="Ships")
 
-    with replayable():
-        with pytest.raises(MemoryNotFoundError):
-            await record(update)
-        with pytest.raises(NotRecordedError):
-            await replay((update, []))
+    with replayable(), pytest.raises(MemoryNotFoundError):
+        await record(update)
+
+
+async def test_a_connection_still_plans_anew_when_it_is_due(config: Callable[..., Config]) -> None:
+    """A replay begins like a recorded call that planned anew, but discards no plans."""
+    async with AgentMem(config(postgres_pool_size=1)) as memory:
+        await memory.create_active_memory(_TENANT, "Boats", "The boat is in Bergen.")
+
+        async def search() -> None:
+            await memory.retrieve_memories(_TENANT, _QUESTION)
+
+        await search()
+        (executor,) = memory._ready().stores.postgres._idle
+        with replayable():
+            executor._replanned_at_age = 0.0
+            recorded = await record(search)
+            executor._replanned_at_age = 0.0
+            await replay((search, recorded))
+
+        assert executor._replanned_at_age == 0.0
 
 
 async def test_calls_are_compared(memory: AgentMem) -> None:

@@ -130,13 +130,13 @@ async def _fill(memory: AgentMem, chance: random.Random, facts: int, episodes: i
     async def store_fact(number: int) -> None:
         async with gate:
             content = f"The {chance.choice(_THINGS)} number {number} stands in {chance.choice(_PLACES)}."
-            done = await services.fact_storage.store_fact(StoreFactRequest(user=_USER, content=content))
-            assert done.error is None, done.error
+            await _ask(services.fact_storage.store_fact, StoreFactRequest(user=_USER, content=content))
 
     async def store_episode(number: int) -> None:
         async with gate:
             thing, place = chance.choice(_THINGS), chance.choice(_PLACES)
-            done = await services.episode_storage.store_episode(
+            await _ask(
+                services.episode_storage.store_episode,
                 StoreEpisodeRequest(
                     user=_USER,
                     goal=f"{chance.choice(_ACTS).capitalize()} the {thing} number {number} in {place}.",
@@ -144,9 +144,8 @@ async def _fill(memory: AgentMem, chance: random.Random, facts: int, episodes: i
                     lessons=(f"Near {place}, {chance.choice(_LESSONS)}.",),
                     success=chance.random() < 0.7,
                     id=f"episode-{number}",
-                )
+                ),
             )
-            assert done.error is None, done.error
 
     await asyncio.gather(*map(store_fact, range(facts)))
     await asyncio.gather(*map(store_episode, range(episodes)))
@@ -244,7 +243,7 @@ async def _ask[R](ask: Callable[[R], Awaitable[_Response]], request: R) -> None:
 
 
 def _retrievals(services: MemoryServices, question: str, state: str) -> dict[str, Call]:
-    """What an assembly reads, each by itself."""
+    """The three retrievals of an assembly, as separate calls."""
     facts = RetrieveFactsRequest(user=_USER, query=question)
     episodes = RetrieveEpisodesRequest(user=_USER, query=question, state=state)
     conversation = GetConversationMemoryRequest(user=_USER, conversation_id=_CONVERSATION, limit=20)

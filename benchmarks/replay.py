@@ -71,8 +71,8 @@ class _Run:
     """A call that is recorded or replayed. Its background work asks the database once the call is over.
 
     Attributes:
-        used: The connections of this replay, with what each had prepared and when it plans anew: they take note of
-            statements that are never sent.
+        used: What each connection of a replay had prepared, and the age at which it discards its plans. The replay
+            restores both, because a connection also notes statements that were never sent.
     """
 
     is_replay: bool
@@ -206,7 +206,7 @@ async def _answer_again(left: list[Answer], name: str, question: Awaitable[Any],
     # The driver works before it waits and after.
     _work(answer.busy_seconds / 2)
     until = time.perf_counter() + answer.seconds - answer.busy_seconds
-    while time.perf_counter() < until:  # noqa: ASYNC110 - there is no event to wait for
+    while time.perf_counter() < until:  # noqa: ASYNC110 - no event marks the end of a pause
         # A timer of the event loop would round up to a millisecond.
         await asyncio.sleep(0)
     _work(answer.busy_seconds / 2)

@@ -16,7 +16,7 @@ async def test_what_memory_costs_an_agent_is_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each way to answer has its line, and the retrievals are compared with and without the database."""
-    # A question during which a connection plans anew cannot be replayed.
+    # A question cannot be replayed if a connection discards its plans while it is answered.
     monkeypatch.setattr(connection, "_FIRST_REPLANNING_SECONDS", math.inf)
     monkeypatch.setattr("sys.argv", ["react", "--facts", "12", "--episodes", "12", "--questions", "12"])
 

@@ -20,7 +20,7 @@ _QUESTION = "Where is the boat?"
 
 @pytest.fixture(autouse=True)
 def plans_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection that plans anew, as it does now and then, sends another statement than was recorded."""
+    """From time to time a connection discards its plans, and then sends a statement that was not recorded."""
     monkeypatch.setattr(connection, "_FIRST_REPLANNING_SECONDS", math.inf)
 
 
@@ -68,7 +68,7 @@ async def test_a_search_is_replayed(config: Callable[..., Config]) -> None:
 
 
 async def test_a_statement_that_was_not_recorded_is_not_sent(memory: AgentMem) -> None:
-    """The replay says so, and the memory goes on working."""
+    """The replay raises an error, and the memory still works afterwards."""
     await memory.create_active_memory(_TENANT, "Boats", "The boat is in Bergen.")
 
     async def read() -> None:

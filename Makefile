@@ -36,7 +36,15 @@ demo: $(RUNTIME) ## Show what the memory does, without a server, key or model.
 .PHONY: test
 test: $(TEST) ## Run the tests, and the code in README.md, docs/ and docstrings; no other server. PYTEST_ARGS="-k name"
 # Each file stays on one worker: later blocks of a document use names from earlier ones.
-	@$(RUN) pytest --everyday -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@$(RUN) pytest --everyday --costs $(COSTS) -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+
+# What the last run of `make test` has measured.
+COSTS := build/test-costs.json
+
+.PHONY: check-costs
+check-costs: $(TEST) ## After make test: list tests that cost far more processor time than make test allows one.
+	@echo "check: costs of tests"
+	@$(BIN)/python scripts/check_costs.py $(COSTS)
 
 .PHONY: test-servers
 test-servers: $(TEST) ## Run the tests that need a real Neo4j or Ollama. The first run builds them, which takes 15 minutes.

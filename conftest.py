@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 pytest_plugins = [
     "tests.support.frameworks",
     "tests.support.everyday",
+    "tests.support.costs",
+    "tests.support.hangs",
     "tests.support.mem0_fixtures",
     "tests.support.server_hooks",
     "tests.support.neo4j_fixtures",

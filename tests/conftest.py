@@ -21,6 +21,7 @@ from agent_reminiscence.database.schema import migrate
 from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
+from tests.support.costs import count_server
 from tests.support.databases import DatabasePool
 from tests.support.filled import FilledDatabases
 
@@ -93,7 +94,7 @@ class TestServer:
 
 
 @pytest.fixture(scope="session")
-def test_server() -> Iterator[TestServer]:
+def test_server(request: pytest.FixtureRequest) -> Iterator[TestServer]:
     """One embedded server for this process, with the application's login and no database of ours."""
     folder = Path(tempfile.mkdtemp(prefix="reminiscence-test-"))
     server = EmbeddedPostgres(folder / "data", settings=TEST_SETTINGS)
@@ -108,7 +109,9 @@ def test_server() -> Iterator[TestServer]:
         return address
 
     try:
-        yield TestServer(asyncio.run(start()))
+        started = TestServer(asyncio.run(start()))
+        count_server(request.config, folder)
+        yield started
     finally:
         asyncio.run(server.stop())
         shutil.rmtree(folder, ignore_errors=True)

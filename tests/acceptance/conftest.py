@@ -29,6 +29,7 @@ from agent_reminiscence.database.schema import migrate
 from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.resilience import retries
 from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TEST_SETTINGS, TestServer
+from tests.support.costs import count_server
 from tests.support.databases import DatabasePool
 from tests.support.neo4j_server import Neo4jAddress
 from tests.support.oldest_postgres import oldest_programs
@@ -177,7 +178,7 @@ def _free_port() -> int:
 
 
 @pytest.fixture(scope="session")
-def tcp_server() -> Iterator[TcpServer]:
+def tcp_server(request: pytest.FixtureRequest) -> Iterator[TcpServer]:
     """A second server for this process, PostgreSQL 16, reached by DSN."""
     # Not pytest's own folder: the server runs as another user when the tests run as root.
     folder = Path(tempfile.mkdtemp(prefix="reminiscence-tcp-"))
@@ -194,7 +195,9 @@ def tcp_server() -> Iterator[TcpServer]:
         return server
 
     try:
-        yield asyncio.run(start())
+        started = asyncio.run(start())
+        count_server(request.config, folder)
+        yield started
     finally:
         asyncio.run(postgres.stop())
         shutil.rmtree(folder, ignore_errors=True)

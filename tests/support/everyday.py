@@ -9,7 +9,7 @@ of a run says how many tests that were and which command runs them. Without the 
 from __future__ import annotations
 
 import os
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Generator
 from fnmatch import fnmatchcase
 from typing import Any
@@ -19,11 +19,9 @@ import pytest
 from tests.support.frameworks import FRAMEWORKS
 
 _SERVER_MARKS = ("neo4j", "ollama")
-_SLOWEST = 5
 _WORKEROUTPUT = "reminiscence_left_out"
 
 _LEFT_OUT = pytest.StashKey[Counter[str]]()
-_SECONDS = pytest.StashKey[defaultdict[str, float]]()
 
 # Why a test is left out, and what runs it.
 _FRAMEWORKS = {one.mark: f"for {one.name} (make {one.target})" for one in FRAMEWORKS}
@@ -48,8 +46,6 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line("markers", "chaos: tries to break promises by force of numbers; all of tests/chaos")
     config.stash[_LEFT_OUT] = Counter()
-    config.stash[_SECONDS] = defaultdict(float)
-    config.pluginmanager.register(_Clock(config.stash[_SECONDS]))
     config.pluginmanager.register(_Cases())
 
 
@@ -132,27 +128,6 @@ def pytest_testnodedown(node: Any, error: object | None) -> None:
     told = getattr(node, "workeroutput", {}).get(_WORKEROUTPUT)
     if told is not None:
         node.config.stash[_LEFT_OUT] = Counter(told)
-
-
-class _Clock:
-    """Adds up what the tests of each file take; with xdist, in the process that is told of all of them."""
-
-    def __init__(self, seconds: defaultdict[str, float]) -> None:
-        self._seconds = seconds
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._seconds[report.nodeid.partition("::")[0]] += report.duration
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say which files cost most."""
-    if not config.getoption("--everyday"):
-        return
-    seconds = config.stash[_SECONDS]
-    slowest = sorted(seconds, key=lambda name: seconds[name], reverse=True)[:_SLOWEST]
-    if slowest:
-        costs = ", ".join(f"{name} {seconds[name]:.0f} s" for name in slowest)
-        terminalreporter.write_line(f"slowest files, of {sum(seconds.values()):.0f} s in all: {costs}")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -1,39 +1,28 @@
-"""Runs the Python in README.md, in docs/ and in docstrings, keeps tests off their reader's memory, and fails on skips.
+"""Keeps tests off their reader's memory, and fails on skips.
 
 Temporary files lie in memory where there is room (`/dev/shm`): servers and databases are made by the hundred, and
 on a disk that costs more than all the rest.
-
-Blocks of one document share their names, as they do for a reader who follows it from top to bottom.
 """
 
 from __future__ import annotations
 
-import ast
-import asyncio
-import inspect
 import os
 import shutil
 import signal
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from pydantic_ai import models
-from sybil import Sybil
-from sybil.evaluators.python import PythonEvaluator, pad
-from sybil.parsers.markdown import CodeBlockParser, SkipParser
-from sybil.parsers.rest import DocTestParser
-
-if TYPE_CHECKING:
-    from sybil import Example
 
 pytest_plugins = [
     "tests.support.frameworks",
     "tests.support.everyday",
     "tests.support.costs",
     "tests.support.hangs",
+    "tests.support.documents",
+    "tests.support.postgres_fixtures",
     "tests.support.mem0_fixtures",
     "tests.support.server_hooks",
     "tests.support.neo4j_fixtures",
@@ -56,73 +45,6 @@ _PREFIX = "REMINISCENCE_"
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of one's own is made there
 _MEMORY_BYTES = 6 << 30
 _TEMPORARY = pytest.StashKey[Path]()
-_SANDBOX = "__sandbox__"
-_RUNNER = "__runner__"
-
-
-class _Sandbox:
-    """A folder and an environment of its own for one document, so that no example touches the reader's memories."""
-
-    def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="reminiscence-docs-"))
-        # Started by root, the embedded server runs as a user of its own, who has to get in.
-        self._folder.chmod(0o755)
-        self._previous_folder = Path.cwd()
-        self._previous_settings = {name: value for name, value in os.environ.items() if name.startswith(_PREFIX)}
-        # Few partitions: a document shows what to write, and each makes a database of its own.
-        self._replace_settings({f"{_PREFIX}DATA_DIR": str(self._folder / "data"), f"{_PREFIX}CHUNK_PARTITIONS": "4"})
-        # What an example writes does not land in the checkout.
-        os.chdir(self._folder)
-
-    def leave(self) -> None:
-        os.chdir(self._previous_folder)
-        self._replace_settings(self._previous_settings)
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    @staticmethod
-    def _replace_settings(settings: dict[str, str]) -> None:
-        for name in [name for name in os.environ if name.startswith(_PREFIX)]:
-            del os.environ[name]
-        os.environ.update(settings)
-
-
-class _AwaitingEvaluator(PythonEvaluator):
-    """Evaluates a block in which `await` and `async with` may stand at the top level, on one loop per document."""
-
-    def __call__(self, example: Example) -> None:
-        source = pad(example.parsed, example.line + example.parsed.line_offset)
-        code = compile(source, example.path, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-        result = eval(code, example.namespace)  # noqa: S307 - the documents are our own
-        if inspect.iscoroutine(result):
-            example.namespace.setdefault(_RUNNER, asyncio.Runner()).run(result)
-
-
-def _enter(namespace: dict[str, Any]) -> None:
-    namespace[_SANDBOX] = _Sandbox()
-
-
-def _leave(namespace: dict[str, Any]) -> None:
-    try:
-        if runner := namespace.pop(_RUNNER, None):
-            runner.close()
-    finally:
-        namespace.pop(_SANDBOX).leave()
-
-
-_documents = Sybil(
-    parsers=[CodeBlockParser(language="python", evaluator=_AwaitingEvaluator()), SkipParser()],
-    patterns=["README.md", "docs/*.md", "docs/*/*.md"],
-    setup=_enter,
-    teardown=_leave,
-)
-_docstrings = Sybil(
-    parsers=[DocTestParser(), CodeBlockParser(language="python", evaluator=_AwaitingEvaluator()), SkipParser()],
-    patterns=["agent_reminiscence/*.py", "agent_reminiscence/**/*.py"],
-    setup=_enter,
-    teardown=_leave,
-)
-
-pytest_collect_file = (_documents + _docstrings).pytest()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

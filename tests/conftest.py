@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from pydantic import SecretStr
@@ -14,14 +10,13 @@ from pydantic import SecretStr
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
 from agent_reminiscence.database.connection import ConnectionSettings, open_connection
-from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
+from agent_reminiscence.database.embedded import ServerAddress
 from agent_reminiscence.database.migrations import SchemaParameters
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.schema import migrate
 from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
-from tests.support.costs import count_server
 from tests.support.databases import DatabasePool
 from tests.support.filled import FilledDatabases
 
@@ -91,30 +86,6 @@ class TestServer:
             await admin.execute_script(f"DROP DATABASE {name} WITH (FORCE)")
         finally:
             admin.close()
-
-
-@pytest.fixture(scope="session")
-def test_server(request: pytest.FixtureRequest) -> Iterator[TestServer]:
-    """One embedded server for this process, with the application's login and no database of ours."""
-    folder = Path(tempfile.mkdtemp(prefix="reminiscence-test-"))
-    server = EmbeddedPostgres(folder / "data", settings=TEST_SETTINGS)
-
-    async def start() -> ServerAddress:
-        address = await server.start()
-        admin = await open_connection(TestServer(address).administrator("postgres"))
-        try:
-            await admin.execute_script(f"CREATE ROLE {EMBEDDED_LOGIN} LOGIN NOSUPERUSER NOBYPASSRLS NOINHERIT")
-        finally:
-            admin.close()
-        return address
-
-    try:
-        started = TestServer(asyncio.run(start()))
-        count_server(request.config, folder)
-        yield started
-    finally:
-        asyncio.run(server.stop())
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

@@ -22,6 +22,10 @@ DEV := $(VENV)/.dev
 # The marks of tests that need another framework, which is not installed there.
 FRAMEWORK_MARKS := (mem0 or langgraph or openai_agents or server)
 
+# The file that names where the tests with a mark are: pytest collects these paths only, in each of its processes.
+# tests/support/paths.py holds that no such test is elsewhere.
+paths = @tests/paths/$(1).txt
+
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
@@ -48,11 +52,12 @@ check-costs: $(TEST) ## After make test: list tests that cost far more processor
 
 .PHONY: test-servers
 test-servers: $(TEST) ## Run the tests that need a real Neo4j or Ollama. The first run builds them, which takes 15 minutes.
-	@$(RUN) pytest -m "(neo4j or ollama) and not $(FRAMEWORK_MARKS)" -n auto --dist loadfile tests $(PYTEST_ARGS)
+	@$(RUN) pytest -m "(neo4j or ollama) and not $(FRAMEWORK_MARKS)" -n auto --dist loadfile \
+		$(call paths,neo4j) $(call paths,ollama) $(PYTEST_ARGS)
 
 .PHONY: test-ollama
 test-ollama: $(TEST) ## Run the tests that need a real Ollama. The first run builds it, which takes about ten minutes.
-	@$(RUN) pytest --fail-on-skip -m "ollama and not $(FRAMEWORK_MARKS)" --durations=10 tests $(PYTEST_ARGS)
+	@$(RUN) pytest --fail-on-skip -m "ollama and not $(FRAMEWORK_MARKS)" --durations=10 $(call paths,ollama) $(PYTEST_ARGS)
 
 # Each framework has an environment of its own, because its dependencies are not ours.
 FRAMEWORKS := mem0 langgraph openai-agents server
@@ -73,7 +78,7 @@ test-server: BROUGHT := agent-reminiscence-ledger
 
 $(FRAMEWORK_TESTS): test-%: build/%-tests/.installed
 	@build/$*-tests/bin/python scripts/check_licences.py $(BROUGHT)
-	@build/$*-tests/bin/python -m pytest -m $(subst -,_,$*) -n auto --dist loadfile tests $(PYTEST_ARGS)
+	@build/$*-tests/bin/python -m pytest -m $(subst -,_,$*) -n auto --dist loadfile $(call paths,$(subst -,_,$*)) $(PYTEST_ARGS)
 
 $(FRAMEWORKS:%=build/%-tests/bin/python): build/%-tests/bin/python:
 	@sh scripts/make_venv.sh build/$*-tests $(PYTHON)
@@ -93,7 +98,8 @@ NEWEST_TESTS := tests/unit/agents $(wildcard tests/integration/pydantic_ai tests
 test-newest: | $(NEWEST)/bin/python ## Run the tests of all frameworks with their newest releases, which nothing pins.
 	@echo "Installing the newest releases into $(NEWEST) …"
 	@$(NEWEST)/bin/python scripts/install_newest.py
-	@$(NEWEST)/bin/python -m pytest -m "$(FRAMEWORK_MARKS) and not ollama and not server" -n auto --dist loadfile tests $(PYTEST_ARGS)
+	@$(NEWEST)/bin/python -m pytest -m "$(FRAMEWORK_MARKS) and not ollama and not server" -n auto --dist loadfile \
+		$(call paths,mem0) $(call paths,langgraph) $(call paths,openai_agents) $(PYTEST_ARGS)
 	@$(NEWEST)/bin/python -m pytest -n auto --dist loadfile $(NEWEST_TESTS) $(PYTEST_ARGS)
 
 $(NEWEST)/bin/python:
@@ -101,7 +107,8 @@ $(NEWEST)/bin/python:
 
 .PHONY: test-thorough
 test-thorough: $(TEST) ## Run what make test leaves out because it takes long: tests/chaos with reduced counts, and more.
-	@$(RUN) pytest -m "(chaos or thorough) and not neo4j and not ollama and not $(FRAMEWORK_MARKS)" -n auto --dist loadfile tests $(PYTEST_ARGS)
+	@$(RUN) pytest -m "(chaos or thorough) and not neo4j and not ollama and not $(FRAMEWORK_MARKS)" -n auto --dist loadfile \
+		$(call paths,thorough) $(PYTEST_ARGS)
 
 .PHONY: test-injection
 test-injection: $(TEST) ## Try every text that gives instructions on each agent; make test tries a sixth of them.

@@ -22,6 +22,7 @@ pytest_plugins = [
     "tests.support.costs",
     "tests.support.hangs",
     "tests.support.documents",
+    "tests.support.paths",
     "tests.support.postgres_fixtures",
     "tests.support.mem0_fixtures",
     "tests.support.server_hooks",

@@ -68,7 +68,7 @@ class _AwaitingEvaluator(PythonEvaluator):
 @pytest.fixture(scope="module")
 def document_runner(request: pytest.FixtureRequest) -> Iterator[asyncio.Runner]:
     """The event loop of one document, in surroundings that are the document's alone."""
-    # Registers tags for prompts, which has to happen before the first prompt; a reader's process runs one document only.
+    # Registers tags for prompts, which has to happen before the first prompt. A reader runs one document in a process.
     importlib.import_module("agent_reminiscence.react")
     document = request.path.relative_to(ROOT).as_posix()
     if document in _WITH_DATA_FOLDER or document in MODULES_WITH_EXAMPLES:

@@ -18,6 +18,7 @@ from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
 from tests.support.databases import DatabasePool
+from tests.support.factories import Tenant, fill_tenant
 from tests.support.filled import FilledDatabases
 
 # Few partitions keep the copies small; what depends on their number is tested with other numbers.
@@ -100,7 +101,7 @@ async def database(test_server: TestServer) -> AsyncIterator[str]:
 
 
 @pytest.fixture(scope="session")
-def filled_databases(test_server: TestServer) -> FilledDatabases:
+def filled_databases(test_server: TestServer) -> FilledDatabases[Tenant]:
     """Databases in which the tenant "house" has all that a tenant can have."""
 
     def settings(database: str) -> Config:
@@ -111,7 +112,7 @@ def filled_databases(test_server: TestServer) -> FilledDatabases:
             worker=False,
         )
 
-    return FilledDatabases(test_server, settings, "house")
+    return FilledDatabases(test_server, settings, lambda memory: fill_tenant(memory, "house"))
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def database(
-    request: pytest.FixtureRequest, test_server: TestServer, filled_databases: FilledDatabases
+    request: pytest.FixtureRequest, test_server: TestServer, filled_databases: FilledDatabases[Tenant]
 ) -> AsyncIterator[str]:
     """A database in which the house is, for a test that asks for it; for others one without a memory."""
     if "house" in request.fixturenames:
@@ -62,10 +62,10 @@ async def database(
 
 
 @pytest.fixture
-async def house(memory: AgentMem, filled_databases: FilledDatabases, file: Path) -> Tenant:
+async def house(memory: AgentMem, filled_databases: FilledDatabases[Tenant], file: Path) -> Tenant:
     """A tenant with all that there can be, exported to `file`."""
     await memory.admin.export("house", file)
-    return filled_databases.tenant
+    return filled_databases.contents
 
 
 @pytest.fixture

@@ -1,36 +1,37 @@
-"""Databases that hold a tenant with all that there can be: one is filled, and the others are copies of it."""
+"""Databases that hold the same memories: one is filled, and the others are copies of it."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from agent_reminiscence import AgentMem, Config
-from tests.support.factories import Tenant, fill_tenant
 
 if TYPE_CHECKING:
     from tests.conftest import TestServer
 
 
-class FilledDatabases:
-    """Databases of one server that hold the same tenant.
+class FilledDatabases[Contents]:
+    """Databases of one server that hold the same memories, so that a test may change what many tests begin with.
 
     Args:
         server: Where they are made.
         config: Makes the settings of a memory on a database.
-        external_id: Whose memory it is.
+        fill: Writes what they hold, once, and returns what tests have to know of it.
     """
 
-    def __init__(self, server: TestServer, config: Callable[[str], Config], external_id: str) -> None:
+    def __init__(
+        self, server: TestServer, config: Callable[[str], Config], fill: Callable[[AgentMem], Awaitable[Contents]]
+    ) -> None:
         self._server = server
         self._config = config
-        self._external_id = external_id
-        self._filled: tuple[str, Tenant] | None = None
+        self._fill = fill
+        self._filled: tuple[str, Contents] | None = None
 
     @property
-    def tenant(self) -> Tenant:
-        """Who has memory in each of them; there is nobody before the first is lent."""
+    def contents(self) -> Contents:
+        """What `fill` returned; it has not been called before the first database is lent."""
         assert self._filled is not None
         return self._filled[1]
 
@@ -40,8 +41,8 @@ class FilledDatabases:
         if self._filled is None:
             template = await self._server.create_database()
             async with AgentMem(self._config(template)) as memory:
-                tenant = await fill_tenant(memory, self._external_id)
-            self._filled = template, tenant
+                contents = await self._fill(memory)
+            self._filled = template, contents
         name = await self._server.create_empty_database(self._filled[0])
         yield name
         await self._server.drop_database(name)

@@ -31,7 +31,7 @@ _WORDS = ("Lisbon", "spare key", "water the plants", "bakery", "houseboat", "sum
 
 @pytest.fixture
 async def database(
-    request: pytest.FixtureRequest, test_server: TestServer, filled_databases: FilledDatabases
+    request: pytest.FixtureRequest, test_server: TestServer, filled_databases: FilledDatabases[Tenant]
 ) -> AsyncIterator[str]:
     """A database in which the tenant is, for a test that asks for it; for others one without a memory."""
     if "tenant" in request.fixturenames:
@@ -63,9 +63,9 @@ async def memory(config: Config) -> AsyncIterator[AgentMem]:
 
 
 @pytest.fixture
-def tenant(database: str, filled_databases: FilledDatabases) -> Tenant:
+def tenant(database: str, filled_databases: FilledDatabases[Tenant]) -> Tenant:
     """A tenant of the test's own, with all that a tenant can have."""
-    return filled_databases.tenant
+    return filled_databases.contents
 
 
 @pytest.fixture

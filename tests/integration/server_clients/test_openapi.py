@@ -55,7 +55,7 @@ _LAST: Final = ("archive_memory", "archive_memory_by_key", "erase")
 
 
 async def test_two_thousand_calls_are_answered_as_the_document_says(
-    test_server: TestServer, filled_databases: FilledDatabases
+    test_server: TestServer, filled_databases: FilledDatabases[Tenant]
 ) -> None:
     """Whatever a client sends: no server error, and only statuses, headers and bodies that the document has."""
     model = ScriptedModel(answer({"answer": "Nobody has said so.", "is_known": False}))
@@ -69,10 +69,10 @@ async def test_two_thousand_calls_are_answered_as_the_document_says(
             ),
             models=AgentModels(memory_retrieve=model.model),
         )
-        credentials = Credentials({"house": grant(filled_databases.tenant.external_id)})
+        credentials = Credentials({"house": grant(filled_databases.contents.external_id)})
         async with serve_rest(memory, credentials=credentials) as rest:
             exported = (await rest.served.client.get("/v1/export", headers=_AUTHORIZED)).content
-            caller = _Caller(rest.served.url, filled_databases.tenant, exported)
+            caller = _Caller(rest.served.url, filled_databases.contents, exported)
             await asyncio.to_thread(caller.try_all)
 
     assert not caller.faults, "\n\n".join(caller.faults)

@@ -9,11 +9,13 @@ from typing import ClassVar
 import httpx
 import pytest
 
-from agent_reminiscence import AgentMem
+from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.server import create_app
 from agent_reminiscence.server.access.authenticators import AnyOf, LocalToken
 from agent_reminiscence.server.access.grants import Grant, Scope
-from tests.support.inspected import EMPTY, HOSTILE, MILL
+from tests.conftest import TEST_DIMENSION, TestServer, dsn
+from tests.support.filled import FilledDatabases
+from tests.support.inspected import EMPTY, HOSTILE, MILL, Told, tell
 from tests.support.serving import serve
 
 TOKEN = "t" * 32
@@ -37,6 +39,41 @@ class Keys:
 
     async def authenticate(self, secret: str) -> Grant | None:
         return self._GRANTS.get(secret)
+
+
+@pytest.fixture(scope="session")
+def told_databases(test_server: TestServer) -> FilledDatabases[Told]:
+    """Databases in which the story is told; to tell it costs half a second of CPU, and to copy it a tenth."""
+
+    def settings(database: str) -> Config:
+        return Config(
+            postgres_dsn=dsn(test_server.login(database)),
+            embedding_provider="hash",
+            embedding_dimension=TEST_DIMENSION,
+            worker=False,
+        )
+
+    return FilledDatabases(test_server, settings, tell)
+
+
+@pytest.fixture
+async def database(
+    request: pytest.FixtureRequest, test_server: TestServer, told_databases: FilledDatabases[Told]
+) -> AsyncIterator[str]:
+    """A database in which the story is told, for a test that asks for `told`; for others one without a memory."""
+    if "told" in request.fixturenames:
+        async with told_databases.lent() as name:
+            yield name
+    else:
+        name = await test_server.databases.take()
+        yield name
+        await test_server.databases.give_back(name)
+
+
+@pytest.fixture
+def told(database: str, told_databases: FilledDatabases[Told]) -> Told:
+    """Where the parts of the story are, in the database of the test."""
+    return told_databases.contents
 
 
 @pytest.fixture

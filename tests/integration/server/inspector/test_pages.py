@@ -13,7 +13,7 @@ from agent_reminiscence.server import create_app
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.integration.server.inspector.conftest import Keys, SignedIn
 from tests.support.browsing import read, walk
-from tests.support.inspected import ATTACK, HOSTILE, MILL, attack, day, overdo, tell
+from tests.support.inspected import ATTACK, HOSTILE, MILL, Told, attack, day, overdo, tell
 from tests.support.serving import serve
 
 PAGES = (
@@ -63,10 +63,9 @@ async def test_every_page_that_can_be_reached_is_whole(unopened: AgentMem, signe
         assert any("{{7*7}}" in seen.text for _, seen in pages.values())
 
 
-async def test_the_pages_say_what_the_memory_holds(unopened: AgentMem, signed_in: SignedIn) -> None:
+async def test_the_pages_say_what_the_memory_holds(unopened: AgentMem, told: Told, signed_in: SignedIn) -> None:
     """Each page shows what only it is for."""
     async with signed_in("reader") as client:
-        told = await tell(unopened)
 
         async def text(path: str) -> str:
             answer = await client.get(path, follow_redirects=True)
@@ -120,11 +119,10 @@ async def test_the_pages_say_what_the_memory_holds(unopened: AgentMem, signed_in
 
 
 async def test_a_passage_is_found_by_its_id_and_shown_between_its_neighbours(
-    unopened: AgentMem, signed_in: SignedIn
+    unopened: AgentMem, told: Told, signed_in: SignedIn
 ) -> None:
     """A hit leads to its place in the text."""
     async with signed_in("reader") as client:
-        await tell(unopened)
         (hit,) = (await unopened.retrieve_memories(MILL, "rusted steps of the stairs", limit=1)).hits
         near = await client.get(f"/memories/{hit.memory_id}/passages/{hit.chunk_id}?version={hit.memory_version}")
         seen = read(near).text
@@ -135,10 +133,9 @@ async def test_a_passage_is_found_by_its_id_and_shown_between_its_neighbours(
         assert found.headers["location"] == f"/memories/{hit.memory_id}?passage={hit.chunk_id}"
 
 
-async def test_the_chart_ends_where_the_memory_stands(unopened: AgentMem, signed_in: SignedIn) -> None:
+async def test_the_chart_ends_where_the_memory_stands(unopened: AgentMem, told: Told, signed_in: SignedIn) -> None:
     """What the events tell is what the tables hold, also after passages ended and events were erased."""
     async with signed_in("owner") as client:
-        told = await tell(unopened)
 
         async def compare() -> dict[str, object]:
             grown: dict[str, object] = (await client.get("/growth.json")).json()
@@ -183,10 +180,9 @@ async def test_limits_stand_beside_what_is_used(test_server: TestServer, databas
     assert "90,000" in seen
 
 
-async def test_what_was_erased_is_on_no_page(unopened: AgentMem, signed_in: SignedIn) -> None:
+async def test_what_was_erased_is_on_no_page(unopened: AgentMem, told: Told, signed_in: SignedIn) -> None:
     """Pages keep nothing of their own."""
     async with signed_in("owner") as client:
-        told = await tell(unopened)
         paths = [
             *PAGES, f"/memories/{told.plan}", "/ask?q=Who+lends+the+scaffolding%3F", "/graph?name=Tomas",
             "/growth.json", "/time?q=scaffolding&name=Tomas&as_of=2025-04-16",

@@ -21,7 +21,7 @@ from agent_reminiscence.server.paths import OPEN, PROGRAMS
 from tests.integration.server.inspector.conftest import TOKEN, Keys
 from tests.integration.server.inspector.test_pages import PAGES
 from tests.support.browsing import read, walk
-from tests.support.inspected import MILL, tell
+from tests.support.inspected import MILL, Told
 from tests.support.serving import serve
 
 PREFIX: Final = "/memory"
@@ -80,10 +80,9 @@ async def _behind(
         yield client
 
 
-async def test_no_address_of_any_page_leads_out_of_the_prefix(unopened: AgentMem) -> None:
+async def test_no_address_of_any_page_leads_out_of_the_prefix(unopened: AgentMem, told: Told) -> None:
     """Links, forms, files, requests of scripts, and the redirects on the way."""
     async with _behind(unopened, _stripping) as client:
-        told = await tell(unopened)
         await client.post(f"{PREFIX}/sign-in", data={"token": "owner"})
         starts = [f"{PREFIX}{path}" for path in (*PAGES, f"/time?name=Ines&memory={told.plan}", "/views?agent=mara")]
         pages = await walk(client, *starts, prefix=PREFIX)

@@ -10,7 +10,7 @@ import pytest
 from agent_reminiscence import AgentMem, MemoryNotFoundError
 from tests.integration.server.inspector.conftest import SignedIn
 from tests.support.browsing import read
-from tests.support.inspected import MILL, day, tell
+from tests.support.inspected import MILL, Told, day, tell
 
 _ANY = "00000000-0000-0000-0000-000000000000"
 _WRITES = (
@@ -22,11 +22,10 @@ _ERASURES = ("/erase", "/erase/preview")
 
 @pytest.mark.parametrize(("key", "refused"), [("reader", (*_WRITES, *_ERASURES)), ("writer", _ERASURES)])
 async def test_without_its_scope_a_write_is_neither_offered_nor_done(
-    unopened: AgentMem, signed_in: SignedIn, key: str, refused: tuple[str, ...]
+    unopened: AgentMem, told: Told, signed_in: SignedIn, key: str, refused: tuple[str, ...]
 ) -> None:
     """No button, no page that asks, and a refusal of what is sent all the same."""
     async with signed_in(key) as client:
-        told = await tell(unopened)
         head = await unopened.ledger.head(MILL)
         data = {
             "q": "x", "run_id": "r", "scope": "tenant", "confirmed": MILL, "survivor": "Ines", "merged": "Tomas",
@@ -49,10 +48,9 @@ async def test_without_its_scope_a_write_is_neither_offered_nor_done(
             assert not [link for link in offered if link.startswith("/erase")], path
 
 
-async def test_reading_a_page_changes_nothing(unopened: AgentMem, signed_in: SignedIn) -> None:
+async def test_reading_a_page_changes_nothing(unopened: AgentMem, told: Told, signed_in: SignedIn) -> None:
     """Also those that ask whether a change is meant; every change takes a POST."""
     async with signed_in("owner") as client:
-        told = await tell(unopened)
         head = await unopened.ledger.head(MILL)
         one = await _relationship(unopened)
         for path in (
@@ -64,10 +62,9 @@ async def test_reading_a_page_changes_nothing(unopened: AgentMem, signed_in: Sig
         assert await unopened.ledger.head(MILL) == head
 
 
-async def test_a_memory_is_archived_after_it_was_asked(unopened: AgentMem, signed_in: SignedIn) -> None:
+async def test_a_memory_is_archived_after_it_was_asked(unopened: AgentMem, told: Told, signed_in: SignedIn) -> None:
     """The event names the key."""
     async with signed_in("writer") as client:
-        told = await tell(unopened)
         asked = read(await client.get(f"/memories/{told.note}/archive"))
         assert "Archive “Found by a model”?" in asked.text
         assert ("post", f"/memories/{told.note}/archive") in asked.forms
@@ -77,10 +74,9 @@ async def test_a_memory_is_archived_after_it_was_asked(unopened: AgentMem, signe
         assert (event.actor, event.payload["end_chunks"]) == ("inspector/k2", True)
 
 
-async def test_entities_are_merged_and_separated(unopened: AgentMem, signed_in: SignedIn) -> None:
+async def test_entities_are_merged_and_separated(unopened: AgentMem, told: Told, signed_in: SignedIn) -> None:
     """From the page of the one that stays."""
     async with signed_in("writer") as client:
-        await tell(unopened)
         asked = await client.get("/graph/merge", params={"survivor": "Ines Halvorsen", "merged": "Ines"})
         assert "Merge “Ines” into “Ines Halvorsen”?" in read(asked).text
         survivor, merged = await _id(unopened, "Ines Halvorsen"), await _id(unopened, "Ines")
@@ -94,10 +90,11 @@ async def test_entities_are_merged_and_separated(unopened: AgentMem, signed_in: 
         assert "An entity is separate again." in seen
 
 
-async def test_a_relationship_ends_at_the_day_that_is_named(unopened: AgentMem, signed_in: SignedIn) -> None:
+async def test_a_relationship_ends_at_the_day_that_is_named(
+    unopened: AgentMem, told: Told, signed_in: SignedIn
+) -> None:
     """Questions about earlier times still find it."""
     async with signed_in("writer") as client:
-        await tell(unopened)
         relationship, entity = await _relationship(unopened)
         assert "Is it over?" in read(await client.get(f"/graph/relationships/{relationship}/end?entity={entity}")).text
         sent = await client.post(f"/graph/relationships/{relationship}/end", data={"end_date": "2025-06-01"})
@@ -110,10 +107,11 @@ async def test_a_relationship_ends_at_the_day_that_is_named(unopened: AgentMem, 
         assert wrong.status_code == 400
 
 
-async def test_an_erasure_is_previewed_done_and_checked_again(unopened: AgentMem, signed_in: SignedIn) -> None:
+async def test_an_erasure_is_previewed_done_and_checked_again(
+    unopened: AgentMem, told: Told, signed_in: SignedIn
+) -> None:
     """No address holds the text; the receipt comes from the ledger, and its check looks again."""
     async with signed_in("owner") as client:
-        await tell(unopened)
         preview = await client.post("/erase/preview", data={"scope": "text", "text": "Marlow"})
         seen = read(preview)
         assert "Money and paint" in seen.text
@@ -170,10 +168,11 @@ async def test_everything_of_a_tenant_goes_once_its_name_was_typed(unopened: Age
         assert await unopened.get_active_memories("neighbour")
 
 
-async def test_a_question_is_recorded_for_a_run_only_by_post(unopened: AgentMem, signed_in: SignedIn) -> None:
+async def test_a_question_is_recorded_for_a_run_only_by_post(
+    unopened: AgentMem, told: Told, signed_in: SignedIn
+) -> None:
     """And the page shows the same answer."""
     async with signed_in("writer") as client:
-        await tell(unopened)
         answer = await client.post("/ask", data={"q": "When is opening day?", "run_id": "run-7", "limit": "2"})
         assert "June 28" in read(answer).text
         event = (await unopened.ledger.read(MILL, kinds=["memory.recalled"]))[-1]
@@ -194,10 +193,9 @@ async def test_verifying_says_what_was_compared(unopened: AgentMem, signed_in: S
         assert (await unopened.ledger.read(MILL, limit=1_000))[-1].chain.hex() in seen
 
 
-async def test_what_is_somebody_elses_does_not_exist(unopened: AgentMem, signed_in: SignedIn) -> None:
+async def test_what_is_somebody_elses_does_not_exist(unopened: AgentMem, told: Told, signed_in: SignedIn) -> None:
     """Every page and every write with an id of another tenant."""
     async with signed_in("neighbour") as client:
-        told = await tell(unopened)
         await unopened.create_active_memory("neighbour", "Own", "Anna Miller knows Bob Stone.", language="en")
         await unopened.admin.consolidate("neighbour")
         own = await _id(unopened, "Anna Miller", "neighbour")

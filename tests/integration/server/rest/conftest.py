@@ -22,7 +22,9 @@ async def rest(unopened: AgentMem) -> AsyncIterator[Rest]:
 
 
 @pytest.fixture
-async def house(test_server: TestServer, filled_databases: FilledDatabases) -> AsyncIterator[tuple[Rest, Tenant]]:
+async def house(
+    test_server: TestServer, filled_databases: FilledDatabases[Tenant]
+) -> AsyncIterator[tuple[Rest, Tenant]]:
     """REST over a database in which a tenant has all that there can be; `client` acts for it, and `other` for joe."""
     async with filled_databases.lent() as database:
         memory = AgentMem(
@@ -34,7 +36,7 @@ async def house(test_server: TestServer, filled_databases: FilledDatabases) -> A
                 graph_deadline_seconds=30,
             )
         )
-        tenant = filled_databases.tenant
+        tenant = filled_databases.contents
         credentials = Credentials({"ida": grant(tenant.external_id), "joe": grant("joe")})
         async with serve_rest(memory, credentials=credentials) as rest:
             yield rest, tenant

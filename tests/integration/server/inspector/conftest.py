@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import ClassVar
 
 import httpx
 import pytest
 
-from agent_reminiscence import AgentMem, Config
+from agent_reminiscence import AgentMem
 from agent_reminiscence.server import create_app
 from agent_reminiscence.server.access.authenticators import AnyOf, LocalToken
 from agent_reminiscence.server.access.grants import Grant, Scope
-from tests.conftest import TEST_DIMENSION, TestServer, dsn
+from tests.conftest import TestServer
+from tests.integration.server.conftest import make_config
 from tests.support.filled import FilledDatabases
 from tests.support.inspected import EMPTY, HOSTILE, MILL, Told, tell
 from tests.support.serving import serve
@@ -44,16 +46,7 @@ class Keys:
 @pytest.fixture(scope="session")
 def told_databases(test_server: TestServer) -> FilledDatabases[Told]:
     """Databases in which the story is told; to tell it costs half a second of CPU, and to copy it a tenth."""
-
-    def settings(database: str) -> Config:
-        return Config(
-            postgres_dsn=dsn(test_server.login(database)),
-            embedding_provider="hash",
-            embedding_dimension=TEST_DIMENSION,
-            worker=False,
-        )
-
-    return FilledDatabases(test_server, settings, tell)
+    return FilledDatabases(test_server, lambda database: make_config(test_server, database), tell)
 
 
 @pytest.fixture
@@ -83,17 +76,18 @@ async def address(unopened: AgentMem) -> AsyncIterator[str]:
         yield served.url
 
 
+@asynccontextmanager
+async def sign_in(address: str, key: str | None) -> AsyncGenerator[httpx.AsyncClient]:
+    """A browser that has signed in with a key."""
+    headers = {"Accept": "text/html", "Sec-Fetch-Site": "same-origin"}
+    async with httpx.AsyncClient(base_url=address, headers=headers, timeout=60) as client:
+        if key is not None:
+            answer = await client.post("/sign-in", data={"token": key})
+            assert answer.status_code == 303
+        yield client
+
+
 @pytest.fixture
 def signed_in(address: str) -> SignedIn:
     """Opens a browser that has signed in with a key."""
-
-    @asynccontextmanager
-    async def sign_in(key: str | None) -> AsyncIterator[httpx.AsyncClient]:
-        headers = {"Accept": "text/html", "Sec-Fetch-Site": "same-origin"}
-        async with httpx.AsyncClient(base_url=address, headers=headers, timeout=60) as client:
-            if key is not None:
-                answer = await client.post("/sign-in", data={"token": key})
-                assert answer.status_code == 303
-            yield client
-
-    return sign_in
+    return partial(sign_in, address)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import AsyncIterator
 from urllib.parse import quote
 
+import httpx
 import pytest
+import pytest_asyncio
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.server import create_app
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
-from tests.integration.server.inspector.conftest import Keys, SignedIn
+from tests.integration.server.conftest import make_config
+from tests.integration.server.inspector.conftest import Keys, SignedIn, sign_in
 from tests.support.browsing import read, walk
 from tests.support.inspected import ATTACK, HOSTILE, MILL, Told, attack, day, overdo, tell
 from tests.support.serving import serve
@@ -20,6 +24,17 @@ PAGES = (
     "/", "/memories", "/ask", "/time", "/graph", "/ledger", "/ledger/verify", "/receipts", "/erase", "/views", "/runs",
     "/memories?order=oldest", "/memories?order=archived", "/memories?q=lighthouse", "/ask?q=opening",
 )  # fmt: skip
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def reader(test_server: TestServer) -> AsyncIterator[httpx.AsyncClient]:
+    """A browser of the owner of a memory without anything, opened once for the tests that only read."""
+    database = await test_server.databases.take()
+    memory = AgentMem(make_config(test_server, database))
+    async with serve(create_app(memory, Keys())) as served, sign_in(served.url, "owner") as client:
+        yield client
+        assert await memory.ledger.head(MILL) == 0
+    await test_server.databases.give_back(database)
 
 
 @pytest.mark.parametrize("key", ["nobody", "owner", "hostile"])
@@ -259,10 +274,10 @@ async def test_the_sliders_stop_where_something_changed(unopened: AgentMem, sign
         ("/memories/7", "memory_id"),
     ],
 )
-async def test_what_cannot_be_asked_is_said_with_its_value(signed_in: SignedIn, path: str, named: str) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_cannot_be_asked_is_said_with_its_value(reader: httpx.AsyncClient, path: str, named: str) -> None:
     """A mistake is shown where it was made."""
-    async with signed_in("owner") as client:
-        answer = await client.get(path)
+    answer = await reader.get(path)
     seen = read(answer)
     assert answer.status_code == 400, seen.text
     assert named in seen.text
@@ -278,10 +293,10 @@ async def test_what_cannot_be_asked_is_said_with_its_value(signed_in: SignedIn, 
         "/graph/entities/00000000-0000-0000-0000-000000000000", "/ask?q=x&profile=nobody",
     ],
 )  # fmt: skip
-async def test_what_is_not_there_is_not_found(signed_in: SignedIn, path: str) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_is_not_there_is_not_found(reader: httpx.AsyncClient, path: str) -> None:
     """As a page, in words of the pages."""
-    async with signed_in("owner") as client:
-        answer = await client.get(path)
+    answer = await reader.get(path)
     assert answer.status_code == 404
     assert not re.search(r"[a-z_]\(", read(answer).text), "a page has no calls of Python"
     assert not read(answer).faults

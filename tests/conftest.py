@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import secrets
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
@@ -27,6 +31,10 @@ TEST_DIMENSION = 64
 # No test cuts this machine's power, and the log of what was written may lie in memory.
 TEST_SETTINGS = {"fsync": "off", "shared_buffers": "64MB", "max_wal_size": "128MB"}
 
+_ROOT = Path(__file__).parents[1]
+# A folder for the server that outlives the run. Read here, because settings are taken out of the environment later.
+KEPT_FOLDER = os.environ.get("REMINISCENCE_TEST_DATA") or None
+
 
 class TestServer:
     """The embedded server of this test process."""
@@ -35,6 +43,8 @@ class TestServer:
 
     def __init__(self, address: ServerAddress) -> None:
         self.address = address
+        # A kept server may have databases of another run.
+        self._prefix = f"test_{secrets.token_hex(4)}_"
         self._databases = 0
         self._templates: dict[SchemaParameters, str] = {}
         self.databases = DatabasePool(self.administrator, self.create_database, self.drop_database)
@@ -57,7 +67,7 @@ class TestServer:
     async def create_empty_database(self, template: str = "template1") -> str:
         """A database as `template`, which has no schema of ours unless another one is named; returns its name."""
         self._databases += 1
-        name = f"test_{self._databases}"
+        name = f"{self._prefix}{self._databases}"
         admin = await open_connection(self.administrator("postgres"))
         try:
             # The other strategy writes each page to the log, which costs three times as much.
@@ -75,10 +85,25 @@ class TestServer:
         parameters = SchemaParameters(partitions, embedder.dimension, embedder.model_name)
         template = self._templates.get(parameters)
         if template is None:
-            template = await self.create_empty_database()
-            await migrate(self.administrator(template), login=EMBEDDED_LOGIN, parameters=parameters)
-            self._templates[parameters] = template
+            template = self._templates[parameters] = await self._find_or_make_template(parameters)
         return await self.create_empty_database(template)
+
+    async def _find_or_make_template(self, parameters: SchemaParameters) -> str:
+        """The name of a database with the schema; a kept server may have it from an earlier run."""
+        name = f"template_{_schema_digest(parameters)}"
+        admin = await open_connection(self.administrator("postgres"))
+        try:
+            # Until the connection is closed: another run may be about to make it, too.
+            await admin.execute("SELECT pg_advisory_lock(1)::text")
+            if not await admin.fetch_all(
+                "SELECT datname::text FROM pg_database WHERE datname = $(name)p", {"name": name}
+            ):
+                made = await self.create_empty_database()
+                await migrate(self.administrator(made), login=EMBEDDED_LOGIN, parameters=parameters)
+                await admin.execute_script(f"ALTER DATABASE {made} RENAME TO {name}")
+        finally:
+            admin.close()
+        return name
 
     async def drop_database(self, name: str) -> None:
         """Remove a database, whoever is still connected to it."""
@@ -87,6 +112,28 @@ class TestServer:
             await admin.execute_script(f"DROP DATABASE {name} WITH (FORCE)")
         finally:
             admin.close()
+
+    async def drop_databases(self) -> None:
+        """Remove all databases of this run, but no template."""
+        admin = await open_connection(self.administrator("postgres"))
+        try:
+            rows = await admin.fetch_all(
+                "SELECT datname::text AS name FROM pg_database WHERE starts_with(datname, $(prefix)p)",
+                {"prefix": self._prefix},
+            )
+            for row in rows:
+                await admin.execute_script(f"DROP DATABASE {row['name']} WITH (FORCE)")
+        finally:
+            admin.close()
+
+
+def _schema_digest(parameters: SchemaParameters) -> str:
+    """Changes with everything that the schema is made from."""
+    digest = hashlib.sha256(repr(parameters).encode())
+    sources = [*(_ROOT / "sql").rglob("*.sql"), *(_ROOT / "agent_reminiscence" / "database").rglob("*.py")]
+    for source in [*sorted(sources), _ROOT / "requirements" / "runtime.txt"]:
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 @pytest.fixture

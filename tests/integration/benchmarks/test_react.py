@@ -11,7 +11,6 @@ from benchmarks import react
 
 
 @pytest.mark.thorough
-@pytest.mark.slow
 async def test_what_memory_costs_an_agent_is_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -36,7 +36,6 @@ def test_salience_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
 # That nothing is lost or repeated is shown by tests/acceptance/test_subscribe.py.
 @pytest.mark.thorough
-@pytest.mark.slow
 async def test_a_followed_stream_is_measured() -> None:
     """With reconnects nothing is lost, repeated or out of order, or this raises; and neighbours are timed."""
     with scratch_folder("reminiscence-subscribe-") as folder:

@@ -45,7 +45,6 @@ def test_no_setting_of_a_test_names_the_server_of_the_tests(neo4j_server: Neo4jA
     assert Config().neo4j_uri is None
 
 
-@pytest.mark.slow
 def test_a_server_survives_what_is_done_to_it_and_comes_back_on_its_port(own_neo4j_server: Neo4jServer) -> None:
     """Tests of faults need a server that keeps its data over a crash, loses it when told, and never its address."""
     server, address = own_neo4j_server, own_neo4j_server.address

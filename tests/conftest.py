@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import secrets
@@ -159,7 +160,7 @@ def filled_databases(test_server: TestServer) -> FilledDatabases[Tenant]:
             worker=False,
         )
 
-    return FilledDatabases(test_server, settings, lambda memory: fill_tenant(memory, "house"))
+    return asyncio.run(FilledDatabases.fill(test_server, settings, lambda memory: fill_tenant(memory, "house")))
 
 
 @pytest.fixture

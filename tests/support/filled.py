@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent_reminiscence import AgentMem, Config
@@ -12,37 +13,39 @@ if TYPE_CHECKING:
     from tests.conftest import TestServer
 
 
+@dataclass(frozen=True, slots=True)
 class FilledDatabases[Contents]:
     """Databases of one server that hold the same memories, so that a test may change what many tests begin with.
 
-    Args:
+    Attributes:
         server: Where they are made.
-        config: Makes the settings of a memory on a database.
-        fill: Writes what they hold, once, and returns what tests have to know of it.
+        template: The database that was filled.
+        contents: What tests have to know of its memories.
     """
 
-    def __init__(
-        self, server: TestServer, config: Callable[[str], Config], fill: Callable[[AgentMem], Awaitable[Contents]]
-    ) -> None:
-        self._server = server
-        self._config = config
-        self._fill = fill
-        self._filled: tuple[str, Contents] | None = None
+    server: TestServer
+    template: str
+    contents: Contents
 
-    @property
-    def contents(self) -> Contents:
-        """What `fill` returned; it has not been called before the first database is lent."""
-        assert self._filled is not None
-        return self._filled[1]
+    @classmethod
+    async def fill(
+        cls, server: TestServer, config: Callable[[str], Config], write: Callable[[AgentMem], Awaitable[Contents]]
+    ) -> FilledDatabases[Contents]:
+        """Fill the first.
+
+        Args:
+            server: Where they are made.
+            config: Makes the settings of a memory on a database.
+            write: Writes what they hold, and returns what tests have to know of it.
+        """
+        template = await server.create_database()
+        async with AgentMem(config(template)) as memory:
+            contents = await write(memory)
+        return cls(server, template, contents)
 
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[str]:
         """The name of a database that nobody else uses, and that is removed afterwards."""
-        if self._filled is None:
-            template = await self._server.create_database()
-            async with AgentMem(self._config(template)) as memory:
-                contents = await self._fill(memory)
-            self._filled = template, contents
-        name = await self._server.create_empty_database(self._filled[0])
+        name = await self.server.create_empty_database(self.template)
         yield name
-        await self._server.drop_database(name)
+        await self.server.drop_database(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -46,7 +47,7 @@ class Keys:
 @pytest.fixture(scope="session")
 def told_databases(test_server: TestServer) -> FilledDatabases[Told]:
     """Databases in which the story is told; to tell it costs half a second of CPU, and to copy it a tenth."""
-    return FilledDatabases(test_server, lambda database: make_config(test_server, database), tell)
+    return asyncio.run(FilledDatabases.fill(test_server, partial(make_config, test_server), tell))
 
 
 @pytest.fixture

@@ -50,6 +50,10 @@ MODULES_WITH_EXAMPLES: Final = (
 )
 """The modules whose docstrings hold examples: parsing all of them takes seconds. A unit test finds one left out."""
 
+# Pydantic AI warns of a tag for prompts that is registered after the first prompt was made. A reader runs one document
+# in a process; here another one may have made a prompt before.
+_REGISTERING_TAGS: Final = ("agent_reminiscence.integrations.pydantic_ai.messages", "agent_reminiscence.react")
+
 _PREFIX: Final = "REMINISCENCE_"
 
 
@@ -68,8 +72,8 @@ class _AwaitingEvaluator(PythonEvaluator):
 @pytest.fixture(scope="module")
 def document_runner(request: pytest.FixtureRequest) -> Iterator[asyncio.Runner]:
     """The event loop of one document, in surroundings that are the document's alone."""
-    # Registers tags for prompts, which has to happen before the first prompt. A reader runs one document in a process.
-    importlib.import_module("agent_reminiscence.react")
+    for module in _REGISTERING_TAGS:
+        importlib.import_module(module)
     document = request.path.relative_to(ROOT).as_posix()
     if document in _WITH_DATA_FOLDER or document in MODULES_WITH_EXAMPLES:
         with _surroundings({}), asyncio.Runner() as runner:
@@ -86,7 +90,10 @@ def document_runner(request: pytest.FixtureRequest) -> Iterator[asyncio.Runner]:
 
 @contextmanager
 def _surroundings(settings: dict[str, str]) -> Iterator[None]:
-    """A folder to work in, and an environment with these settings, by their names without the prefix, and no others."""
+    """A folder to work in, and an environment with no other settings than these, which lack their prefix.
+
+    Without any, memories are kept in the folder, by a server that the document starts.
+    """
     with (
         # A server that is being stopped may still write there.
         tempfile.TemporaryDirectory(prefix="reminiscence-docs-", ignore_cleanup_errors=True) as folder,

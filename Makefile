@@ -90,6 +90,9 @@ $(FRAMEWORKS:%=build/%-tests/.installed): build/%-tests/.installed: requirements
 	@build/$*-tests/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
+.PHONY: environments
+environments: $(FRAMEWORKS:%=build/%-tests/.installed) ## Make the environments of all frameworks.
+
 NEWEST := build/newest-tests
 # They need no framework but what `make test` has; the newest releases of these may differ from what is pinned.
 NEWEST_TESTS := tests/unit/agents $(wildcard tests/integration/pydantic_ai tests/integration/server)

@@ -1,0 +1,85 @@
+"""The bases of the models: their validators are built when they are first used."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError, field_validator
+
+from agent_reminiscence.domain.model import FrozenModel, StrictModel
+
+_THREADS = 8
+
+
+class _Part(FrozenModel):
+    name: str
+
+    @field_validator("name")
+    @classmethod
+    def _is_not_empty(cls, value: str) -> str:
+        if not value:
+            raise ValueError("is empty")
+        return value
+
+
+def _new_models() -> tuple[type[StrictModel], type[StrictModel]]:
+    """A model with parts, and a model derived from it; no validator of theirs was built yet."""
+
+    class Whole(StrictModel):
+        parts: tuple[_Part, ...]
+
+    class Larger(Whole):
+        size: int
+
+    return Whole, Larger
+
+
+def test_a_model_is_built_when_it_is_first_used() -> None:
+    """An import brings a hundred models, and a program uses few."""
+    whole, larger = _new_models()
+
+    larger.model_validate({"parts": [{"name": "a"}], "size": 1})
+
+    assert larger.__pydantic_complete__
+    assert not whole.__pydantic_complete__
+
+
+def test_threads_may_use_a_model_for_the_first_time_at_once() -> None:
+    """A redactor and an embedder run in threads, and a program may open memories in several."""
+    for _ in range(20):
+        whole, larger = _new_models()
+        barrier = Barrier(_THREADS)
+
+        def use(number: int, models: tuple[type[StrictModel], ...] = (whole, larger), at: Barrier = barrier) -> Any:
+            given: dict[str, Any] = {"parts": [{"name": "a"}]} | ({"size": number} if number % 2 else {})
+            at.wait(timeout=60)
+            return models[number % 2].model_validate(given).model_dump(mode="json")
+
+        with ThreadPoolExecutor(_THREADS) as threads:
+            results = list(threads.map(use, range(_THREADS)))
+
+        assert results == [
+            {"parts": [{"name": "a"}]} | ({"size": number} if number % 2 else {}) for number in range(_THREADS)
+        ]
+
+
+def test_what_pydantic_makes_of_a_model_does_not_need_it_to_be_built() -> None:
+    """Validators, adapters and schemas of a model that nobody has used are those of any other."""
+    whole, larger = _new_models()
+    assert [one.parts[0].name for one in TypeAdapter(list[whole]).validate_json('[{"parts": [{"name": "a"}]}]')] == [
+        "a"
+    ]  # type: ignore[valid-type]
+
+    _, larger = _new_models()
+    assert larger.model_json_schema()["required"] == ["parts", "size"]
+
+    whole, _ = _new_models()
+    with pytest.raises(ValidationError, match="is empty"):
+        whole(parts=[{"name": ""}])  # type: ignore[call-arg]
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        whole(parts=[], size=1)  # type: ignore[call-arg]
+    with pytest.raises(ValidationError, match="frozen"):
+        whole(parts=[]).parts = ()  # type: ignore[attr-defined, call-arg]

@@ -15,7 +15,9 @@ RUN python -m venv /opt/agent-reminiscence \
     && /opt/agent-reminiscence/bin/pip install --require-hashes -r requirements/runtime.txt \
     && python -m venv /opt/build \
     && /opt/build/bin/pip install --require-hashes -r requirements/build.txt
-COPY pyproject.toml README.md LICENSE agent_reminiscence_ledger.py ./
+COPY pyproject.toml README.md LICENSE ./
+COPY agent_reminiscence_launcher agent_reminiscence_launcher
+COPY agent_reminiscence_ledger agent_reminiscence_ledger
 COPY agent_reminiscence agent_reminiscence
 COPY sql sql
 COPY cypher cypher

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from agent_reminiscence.admin import MemoryAdmin
@@ -18,7 +16,7 @@ from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
 from agent_reminiscence.database.repositories.graph.postgres import PostgresGraph
 from agent_reminiscence.database.repositories.graph.store import GraphStore
 from agent_reminiscence.database.repositories.repositories import Repositories
-from agent_reminiscence.embedders.protocol import Embedder
+from agent_reminiscence.given import Given
 from agent_reminiscence.opening import Stores, open_stores
 from agent_reminiscence.resilience.breaker import Breaker
 from agent_reminiscence.services.access.keys import AccessKeys
@@ -31,7 +29,6 @@ from agent_reminiscence.services.graph.memory_graph import MemoryGraph
 from agent_reminiscence.services.ledger.memory_ledger import MemoryLedger
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.replay import Replayer
-from agent_reminiscence.services.ledger.scrubber import Scrubber
 from agent_reminiscence.services.ledger.subscriptions import Subscriptions
 from agent_reminiscence.services.memories.history import HistoryService
 from agent_reminiscence.services.memories.manager import MemoryManager
@@ -46,7 +43,6 @@ from agent_reminiscence.services.recall.finding import Finder
 from agent_reminiscence.services.recall.graph_list import GraphRecall
 from agent_reminiscence.services.recall.neighbours import NeighbourReader
 from agent_reminiscence.services.recall.outcomes import RunOutcomes
-from agent_reminiscence.services.recall.ranking import Weights
 from agent_reminiscence.services.recall.retrieval import RetrievalService
 from agent_reminiscence.services.recall.synthesis import SynthesisService
 from agent_reminiscence.services.recall.uses import UseRecorder
@@ -72,31 +68,9 @@ from agent_reminiscence.services.work.health import HealthService
 from agent_reminiscence.services.work.stream_work import WorkerSetup, WorkService
 from agent_reminiscence.services.work.watch import WorkerWatch
 from agent_reminiscence.services.work.worker import Worker
-from agent_reminiscence.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What an application passes besides the settings.
-
-    Attributes:
-        embedder: Used instead of the configured one.
-        further_embedders: For vectors of other models, which may become current; None: vectors of one model only.
-        models: Models of the agents.
-        weights: Weights of retrieval's lists; None is the measured default.
-        clock: Returns the current time.
-    """
-
-    embedder: Embedder | None
-    further_embedders: Sequence[Embedder] | None
-    models: AgentModels
-    weights: Weights | None
-    scrubber: Scrubber
-    clock: Callable[[], datetime]
-    telemetry: Telemetry
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from agent_reminiscence.domain.conversation_key import MAX_CONVERSATION_ID_CHARACTERS, ConversationKeys
@@ -14,7 +14,9 @@ from agent_reminiscence.domain.turn import Turn
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.requests import ConversationRequest
-from agent_reminiscence.services.services import Services
+
+if TYPE_CHECKING:
+    from agent_reminiscence.services.services import Services
 
 # What an application tells its model was said by nobody.
 _SILENT_ROLES: Final = frozenset({"system", "developer"})

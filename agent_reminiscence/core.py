@@ -10,9 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
-from agent_reminiscence.admin import MemoryAdmin
 from agent_reminiscence.agents.models import AgentModels
-from agent_reminiscence.assembly import Given, Parts, build
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.conversation import Conversation
@@ -21,22 +19,26 @@ from agent_reminiscence.domain.memory import ActiveMemory, IfExists
 from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.domain.turn import Turn
-from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.exceptions import ConfigurationError, InvalidInputError, NotInitializedError
+from agent_reminiscence.given import Given
 from agent_reminiscence.redaction.redactor import DefaultRedactor, NoRedactor, Redactor
 from agent_reminiscence.services import validation
-from agent_reminiscence.services.ledger.memory_ledger import MemoryLedger
 from agent_reminiscence.services.ledger.requests import UNSET, AppendTextRequest, CreateRequest, Unset, UpdateRequest
 from agent_reminiscence.services.ledger.scrubber import Scrubber
 from agent_reminiscence.services.recall.asking import search_request
-from agent_reminiscence.services.recall.ranking import Weights
-from agent_reminiscence.services.reflection.memory_index import EventIndex
+from agent_reminiscence.services.reflection.event_index import EventIndex
 from agent_reminiscence.telemetry import Attribute, Observed, Telemetry
 from agent_reminiscence.text.languages import check_language
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
+
+    from agent_reminiscence.admin import MemoryAdmin
+    from agent_reminiscence.assembly import Parts
+    from agent_reminiscence.embedders.protocol import Embedder
+    from agent_reminiscence.services.ledger.memory_ledger import MemoryLedger
+    from agent_reminiscence.services.recall.ranking import Weights
 
 
 def utc_now() -> datetime:
@@ -105,6 +107,9 @@ class AgentMem:
             ConfigurationError: The schema, the login or the embedder does not fit; the message says what to do.
             StoreError: The store cannot be reached.
         """
+        # Imported here: it brings all services, numpy and the drivers, and an import of the package should not.
+        from agent_reminiscence.assembly import build
+
         async with self._lifecycle:
             if self._parts is None:
                 self._parts = await build(self._config, self._given)

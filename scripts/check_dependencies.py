@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "agent_reminiscence"
-LAUNCHER = "agent_reminiscence_ledger"
+# It checks the installation from outside the package.
+CHECKER = "agent_reminiscence_ledger"
 REQUIREMENTS = ROOT / "requirements"
 # A plugin for pytest, which brings what it imports besides.
 PLUGIN = ROOT / PACKAGE / "testing.py"
@@ -112,7 +113,7 @@ def _imported_modules() -> list[str]:
             # A package may be used only for the files it contains, without an import.
             elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("find_spec"):
                 found |= {str(argument.value) for argument in node.args if isinstance(argument, ast.Constant)}
-    return sorted(found - sys.stdlib_module_names - {PACKAGE, LAUNCHER})
+    return sorted(found - sys.stdlib_module_names - {PACKAGE, CHECKER})
 
 
 def _compare_pins(declared: list[Requirement], file: str) -> Iterator[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "agent_reminiscence"
+PACKAGES = (PACKAGE, f"{PACKAGE}_launcher", f"{PACKAGE}_ledger")
 INSPECTOR = (f"{PACKAGE}/server/inspector/static", f"{PACKAGE}/server/inspector/templates")
 STATEMENTS = {"sql": "*.sql", "cypher": "*.cypher"}
 
@@ -34,7 +35,7 @@ def main() -> None:
 
 
 def _expected() -> set[str]:
-    modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / PACKAGE).rglob("*.py")}
+    modules = {path.relative_to(ROOT).as_posix() for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
     statements = {
         f"{PACKAGE}/{path.relative_to(ROOT).as_posix()}"
         for folder, pattern in STATEMENTS.items()
@@ -46,12 +47,7 @@ def _expected() -> set[str]:
         for path in (ROOT / folder).rglob("*")
         if path.is_file()
     }
-    return (
-        modules
-        | statements
-        | inspector
-        | {f"{PACKAGE}_ledger.py", f"{PACKAGE}/py.typed", f"{PACKAGE}/text/common_words.txt"}
-    )
+    return modules | statements | inspector | {f"{PACKAGE}/py.typed", f"{PACKAGE}/text/common_words.txt"}
 
 
 if __name__ == "__main__":

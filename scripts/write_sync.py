@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -91,6 +92,15 @@ class Source:
             if name in names:
                 found.add(one)
         return found
+
+    def definition(self, name: str) -> object:
+        """What a name of this module stands for, also if only type checkers import it; None if it is no name here."""
+        if hasattr(self.module, name):
+            return getattr(self.module, name)
+        for known, one in self._importable():
+            if known == name:
+                return getattr(import_module(one.module), one.name, None)
+        return None
 
     def _importable(self) -> list[tuple[str, Import]]:
         known: list[tuple[str, Import]] = []
@@ -189,7 +199,8 @@ def _write(twin: Twin) -> list[type]:
     node = source.class_node(original.__name__)
     parts = [base for base in original.__bases__ if is_asynchronous(base)]
     alias = f"Async{twin.name}"
-    twin.imports.add(Import(original.__module__, twin.name, alias))
+    # Only the constructor of `AgentMem` calls its original; of the others, what is handed out is wrapped.
+    twin.imports.add(Import(original.__module__, twin.name, alias, for_types=original is not AgentMem))
     bases = [base.__name__ for base in parts] or ["Lifecycle" if original is AgentMem else "Twin"]
     for base in parts:
         twin.imports.add(_import_of_twin(base))
@@ -236,7 +247,7 @@ def _write_method(twin: Twin, source: Source, node: Function) -> list[type]:
     elif awaited:
         body = f"return self._thread.call({made})"
     else:
-        found = getattr(source.module, returned, None)
+        found = source.definition(returned)
         body = f"return {call}"
         if isinstance(found, type) and is_asynchronous(found):
             handed_out = [found]

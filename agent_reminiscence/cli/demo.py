@@ -6,16 +6,18 @@ import asyncio
 import shlex
 import shutil
 import tempfile
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
 
-from agent_reminiscence import RetrievalResult
 from agent_reminiscence.cli import story
 from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, AsJson
 from agent_reminiscence.cli.recall import source_line
 from agent_reminiscence.cli.terminal import console, say, write_json
+
+if TYPE_CHECKING:
+    from agent_reminiscence import RetrievalResult
 
 
 def demo(

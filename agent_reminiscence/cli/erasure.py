@@ -10,13 +10,11 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from pydantic import ValidationError
 from rich.console import Console
 
-from agent_reminiscence import AgentMem
 from agent_reminiscence.cli.parameters import (
     EXIT_OK,
     EXIT_WRONG,
@@ -29,10 +27,12 @@ from agent_reminiscence.cli.parameters import (
     opened,
 )
 from agent_reminiscence.cli.terminal import complain, console, count, one_line, say, write_json
-from agent_reminiscence.domain.erasure import ErasureCheck, ErasureItem, ErasurePreview, ErasureReceipt
 from agent_reminiscence.exceptions import InvalidInputError, MemoryNotFoundError
-from agent_reminiscence.services import validation
-from agent_reminiscence.services.ledger.requests import UNSET, Unset
+
+if TYPE_CHECKING:
+    from agent_reminiscence import AgentMem
+    from agent_reminiscence.domain.erasure import ErasureCheck, ErasureItem, ErasurePreview, ErasureReceipt
+    from agent_reminiscence.services.ledger.requests import Unset
 
 _STANDARD_INPUT = "-"
 _YES = "yes"
@@ -79,6 +79,8 @@ class _Target:
 
 def _or_unset(option: str | None) -> str | Unset:
     """UNSET for an option that was not given: the library refuses None."""
+    from agent_reminiscence.services.ledger.requests import UNSET
+
     return UNSET if option is None else option
 
 
@@ -120,7 +122,7 @@ def erase(
     if dry_run and receipt is not None:
         raise InvalidInputError("--dry-run erases nothing and has no receipt; leave out --receipt")
     if receipt is not None:
-        _refuse_existing(validation.path("--receipt", receipt))
+        _refuse_existing(_checked_path("--receipt", receipt))
     # If the text comes from standard input, the answer cannot.
     can_ask = sys.stdin.isatty() and sys.stderr.isatty() and text != _STANDARD_INPUT
     if not (dry_run or yes or can_ask):
@@ -165,7 +167,7 @@ def verify_erased(
 
     Exits with 1 if anything is found.
     """
-    claimed = _read_receipt(validation.path("receipt", receipt))
+    claimed = _read_receipt(_checked_path("receipt", receipt))
     wanted = _text_or_input(text)
 
     async def look() -> ErasureCheck:
@@ -261,6 +263,12 @@ def _report_receipt(receipt: ErasureReceipt, path: Path | None, *, as_json: bool
 # The receipt's file ---------------------------------------------------------------------------------
 
 
+def _checked_path(name: str, path: Path) -> Path:
+    from agent_reminiscence.services import validation
+
+    return validation.path(name, path)
+
+
 def _refuse_existing(path: Path) -> None:
     if os.path.lexists(path):
         raise InvalidInputError(f"{path} exists; name a new file for the receipt")
@@ -299,6 +307,10 @@ def _keep(receipt: ErasureReceipt, file: IO[str] | None) -> bool:
 
 
 def _read_receipt(path: Path) -> ErasureReceipt:
+    from pydantic import ValidationError
+
+    from agent_reminiscence.domain.erasure import ErasureReceipt
+
     try:
         return ErasureReceipt.model_validate_json(path.read_bytes())
     except OSError as error:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
 
-from agent_reminiscence import Entity, Relationship, Subgraph
 from agent_reminiscence.cli.parameters import (
     EXIT_OK,
     HERE,
@@ -21,6 +20,9 @@ from agent_reminiscence.cli.parameters import (
     opened,
 )
 from agent_reminiscence.cli.terminal import console, count, one_line, say, write_json
+
+if TYPE_CHECKING:
+    from agent_reminiscence import Entity, Relationship, Subgraph
 
 
 def entities(

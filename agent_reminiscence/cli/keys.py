@@ -7,15 +7,17 @@ import re
 import sys
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import App, Parameter
 
-from agent_reminiscence import AgentMem
 from agent_reminiscence.cli.parameters import EXIT_OK, HERE, AdminDsn, AsJson, Database, Tenant, admin_dsn_of, moment
 from agent_reminiscence.cli.terminal import complain, console, count, one_line, say, write_json
-from agent_reminiscence.domain.access import AccessKey, CreatedKey
 from agent_reminiscence.exceptions import InvalidInputError
+
+if TYPE_CHECKING:
+    from agent_reminiscence import AgentMem
+    from agent_reminiscence.domain.access import AccessKey, CreatedKey
 
 keys_app = App(name="keys", help="Create, list and revoke keys for the server.")
 
@@ -144,6 +146,8 @@ def forget(
 
 def _opened(database: Database) -> AbstractAsyncContextManager[AgentMem]:
     """The memory, whichever model its vectors are from: keys have none."""
+    from agent_reminiscence import AgentMem
+
     return AgentMem(database.config(worker=False), embedders=())
 
 

@@ -10,7 +10,6 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from agent_reminiscence import AgentMem
 from agent_reminiscence.cli.parameters import EXIT_OK, HERE, Database, Tenant
 from agent_reminiscence.config.extras import require
 from agent_reminiscence.exceptions import InvalidInputError
@@ -37,6 +36,7 @@ def mcp(
     Ends with its input, or by SIGTERM, after up to ten seconds for what has been asked. Logs go to standard error.
     """
     require("server", "agent-reminiscence mcp")
+    from agent_reminiscence import AgentMem
     from agent_reminiscence.server.access.grants import Caller, Grant, Scope
     from agent_reminiscence.server.mcp.building import build_server
     from agent_reminiscence.server.mcp.stdio import serve_stdio, standard_streams

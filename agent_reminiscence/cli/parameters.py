@@ -8,16 +8,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from agent_reminiscence import AgentMem, Config, Filter
 from agent_reminiscence.cli.settings import read_settings
 from agent_reminiscence.cli.terminal import complain
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import ExternalIdNotFoundError, InvalidInputError
-from agent_reminiscence.services.validation import parse_time
+
+if TYPE_CHECKING:
+    from agent_reminiscence import AgentMem, Config, Filter
 
 EXIT_OK = 0
 EXIT_WRONG = 1
@@ -108,6 +109,8 @@ class Where:
             if values is not None and name in fields:
                 raise InvalidInputError(f"--where has {name!r}, which an option also sets; use only one of them")
         given = fields | {name: values for name, values in named.items() if values is not None}
+        from agent_reminiscence import Filter
+
         return Filter(**given) if given else None
 
 
@@ -130,6 +133,8 @@ def _json_fields(text: str | None) -> dict[str, Any]:
 @asynccontextmanager
 async def opened(database: Database, **settings: Any) -> AsyncIterator[AgentMem]:
     """The memory at `database`, without its own worker: the command would end before the worker was done."""
+    from agent_reminiscence import AgentMem
+
     async with AgentMem(database.config(worker=False, **settings)) as memory:
         yield memory
 
@@ -160,6 +165,8 @@ def moment(option: str, value: str | None) -> datetime | None:
     """
     if value is None:
         return None
+    from agent_reminiscence.services.validation import parse_time
+
     try:
         try:
             return parse_time(float(value))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 from rich.console import Console
 
-from agent_reminiscence import ActiveMemory, MemoryUsage, RetrievalResult, SearchHit, TierUsage
 from agent_reminiscence.cli.parameters import (
     ANY,
     EXIT_OK,
@@ -28,8 +27,11 @@ from agent_reminiscence.cli.parameters import (
 )
 from agent_reminiscence.cli.terminal import console, count, one_line, say, write_json
 from agent_reminiscence.config.constants import TIERS
-from agent_reminiscence.domain.history import Derivation, MemoryHistory, MemoryVersion
 from agent_reminiscence.exceptions import InvalidInputError
+
+if TYPE_CHECKING:
+    from agent_reminiscence import ActiveMemory, MemoryUsage, RetrievalResult, SearchHit, TierUsage
+    from agent_reminiscence.domain.history import Derivation, MemoryHistory, MemoryVersion
 
 
 def search(

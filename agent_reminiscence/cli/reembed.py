@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
 
-from agent_reminiscence import AgentMem
 from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, AdminDsn, AsJson, Database, admin_dsn_of
 from agent_reminiscence.cli.terminal import console, count, progress_of_stages, say, write_json
-from agent_reminiscence.domain.generation import Generation, GenerationFill, ReembedProgress, ReembedReport
 from agent_reminiscence.exceptions import InvalidInputError
+
+if TYPE_CHECKING:
+    from agent_reminiscence import AgentMem
+    from agent_reminiscence.domain.generation import Generation, GenerationFill, ReembedProgress, ReembedReport
 
 
 def reembed(
@@ -66,6 +68,8 @@ def reembed(
 
 def _opened(database: Database) -> AbstractAsyncContextManager[AgentMem]:
     """The memory, whichever model its vectors are from: usually it is not the configured one."""
+    from agent_reminiscence import AgentMem
+
     return AgentMem(database.config(worker=False), embedders=())
 
 

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from agent_reminiscence import AgentMem
 from agent_reminiscence.cli.parameters import EXIT_OK, HERE, Database
 from agent_reminiscence.cli.settings import read_variables
-from agent_reminiscence.cli.showcase import TOUR, prepare, showcase_config
 from agent_reminiscence.cli.terminal import complain, console, say
 from agent_reminiscence.config.extras import require
 from agent_reminiscence.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
+    from agent_reminiscence import AgentMem
     from agent_reminiscence.server import ServerConfig
 
 
@@ -68,6 +67,8 @@ def serve(
     stop. A second one ends it at once. Further settings: AGENT_REMINISCENCE_SERVER_… in the environment or --env-file.
     """
     require("server", "`agent-reminiscence serve`")
+    from agent_reminiscence import AgentMem
+
     if demo and database.postgres_dsn is not None:
         raise InvalidInputError("--demo writes made-up memories, which have no place in --postgres-dsn; leave one out")
     settings = _settings(host=host, port=port, allowed_hosts=allowed_host, token_file=token_file)
@@ -78,6 +79,8 @@ def serve(
         return asyncio.run(_serve(memory, settings, with_keys=keys))
     folder = tempfile.mkdtemp(prefix="reminiscence-demo-") if database.data_dir is None else database.data_dir
     try:
+        from agent_reminiscence.cli.showcase import showcase_config
+
         memory = AgentMem(showcase_config(folder, worker=not no_worker))
         return asyncio.run(_serve(memory, settings, with_keys=keys, demo=folder))
     finally:
@@ -118,6 +121,8 @@ async def _serve(memory: AgentMem, config: ServerConfig, *, with_keys: bool, dem
         # Alone in its line, and whole, so that it can be copied.
         say(out, server.entrance)
         if demo is not None:
+            from agent_reminiscence.cli.showcase import TOUR
+
             say(out, "Whose memories to look at first:")
             for tenant, what in TOUR:
                 say(out, f"  {tenant}: {what}")
@@ -133,5 +138,7 @@ async def _serve(memory: AgentMem, config: ServerConfig, *, with_keys: bool, dem
 
 
 async def _prepare_demo(folder: str) -> None:
+    from agent_reminiscence.cli.showcase import prepare
+
     complain("agent-reminiscence: telling the demo's story …")
     await prepare(folder)

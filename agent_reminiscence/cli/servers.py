@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 from rich.console import Console
 
-from agent_reminiscence import Config
 from agent_reminiscence.cli.parameters import (
     ADMIN_DSN_VARIABLE,
     EXIT_OK,
@@ -23,18 +22,14 @@ from agent_reminiscence.cli.parameters import (
 )
 from agent_reminiscence.cli.settings import read_settings
 from agent_reminiscence.cli.terminal import console, count, say, write_json
-from agent_reminiscence.database import schema
-from agent_reminiscence.database.connection import ConnectionSettings
-from agent_reminiscence.database.migrations import SchemaParameters
-from agent_reminiscence.database.neo4j_manager import create_neo4j
-from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
-from agent_reminiscence.embedders.base import BaseEmbedder
-from agent_reminiscence.embedders.create import create_embedder
 from agent_reminiscence.exceptions import InvalidInputError, ReminiscenceError, StoreError
-from agent_reminiscence.services import validation
-from agent_reminiscence.services.upkeep.doctor import diagnose
-from agent_reminiscence.services.upkeep.doctor_checks import Diagnosis
-from agent_reminiscence.services.upkeep.reindexing import Reindexed, reindex
+
+if TYPE_CHECKING:
+    from agent_reminiscence import Config
+    from agent_reminiscence.database.migrations import SchemaParameters
+    from agent_reminiscence.embedders.base import BaseEmbedder
+    from agent_reminiscence.services.upkeep.doctor_checks import Diagnosis
+    from agent_reminiscence.services.upkeep.reindexing import Reindexed
 
 
 def migrate(
@@ -70,6 +65,11 @@ def migrate(
     Partitions and embeddings are fixed when the schema is created and ignored later. A model and a dimension given
     together are used unchecked, so they may describe an embedder of your own.
     """
+    from agent_reminiscence.database import schema
+    from agent_reminiscence.database.connection import ConnectionSettings
+    from agent_reminiscence.services import validation
+    from agent_reminiscence.services.upkeep.reindexing import reindex
+
     validation.identifier("--login", login)
     parameters = _schema_parameters(chunk_partitions, embedding_provider, embedding_model, embedding_dimension)
     if print_sql:
@@ -131,6 +131,9 @@ def _tell_reindexed(done: Reindexed) -> None:
 
 async def _prepare_neo4j(config: Config) -> str | None:
     """Create constraints and indexes in Neo4j; returns what prevented it, or None."""
+    from agent_reminiscence.database.neo4j_manager import create_neo4j
+    from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
+
     neo4j = create_neo4j(config)
     await neo4j.initialize()
     try:
@@ -164,6 +167,9 @@ async def _prepare(embedder: BaseEmbedder) -> None:
 def _schema_parameters(
     chunk_partitions: int | None, provider: str | None, model: str | None, dimension: int | None
 ) -> SchemaParameters:
+    from agent_reminiscence.database.migrations import SchemaParameters
+    from agent_reminiscence.embedders.create import create_embedder
+
     given = {
         "chunk_partitions": chunk_partitions,
         "embedding_provider": provider,
@@ -202,6 +208,8 @@ def doctor(
 
     Changes nothing without --start. Exits with 1 if it finds a problem or could not check something.
     """
+    from agent_reminiscence.services.upkeep.doctor import diagnose
+    from agent_reminiscence.services.upkeep.doctor_checks import Diagnosis
 
     async def look() -> Diagnosis:
         first = Diagnosis()

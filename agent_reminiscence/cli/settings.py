@@ -10,11 +10,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from agent_reminiscence import Config
 from agent_reminiscence.cli.terminal import complain
 from agent_reminiscence.config.env_file import read_env_file
+
+if TYPE_CHECKING:
+    from agent_reminiscence import Config
 
 _UNREAD_FILE: Final = Path(".env")
 _SETTING = re.compile(rb"^[ \t]*(?:export[ \t]+)?REMINISCENCE_\w+[ \t]*=", re.MULTILINE | re.IGNORECASE)
@@ -60,6 +62,8 @@ def read_settings(**settings: Any) -> Config:
     Raises:
         ConfigurationError: A setting, or the file, is wrong.
     """
+    from agent_reminiscence import Config
+
     call = _call.get()
     if call is not None and call.env_file is not None:
         return Config.from_env_file(call.env_file, **settings)

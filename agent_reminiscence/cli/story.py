@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Final
 
 from agent_reminiscence.cli.settings import read_settings
 from agent_reminiscence.config.constants import TIERS, Tier
-from agent_reminiscence.config.settings import Config
-from agent_reminiscence.core import AgentMem
-from agent_reminiscence.domain.memory import ActiveMemory, ConsolidationReport
-from agent_reminiscence.domain.payloads import ModelUsage
-from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
 from agent_reminiscence.exceptions import MemoryNotFoundError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from agent_reminiscence import AgentMem
+    from agent_reminiscence.config.settings import Config
+    from agent_reminiscence.domain.memory import ActiveMemory, ConsolidationReport
+    from agent_reminiscence.domain.payloads import ModelUsage
+    from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
 
 KEEPER: Final = "lighthouse-keeper"
 CLINIC: Final = "clinic-desk"
@@ -498,6 +499,8 @@ async def run(data_dir: str | Path, stage: Stage) -> float:
     Returns:
         How long it took in seconds, including starting and stopping the server.
     """
+    from agent_reminiscence import AgentMem
+
     began = time.monotonic()
     config = demo_config(data_dir)
     # The story's claims hold without a model.

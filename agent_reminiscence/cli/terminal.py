@@ -7,14 +7,15 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import Progress as RichProgress
 from rich.progress import TaskID, TextColumn
 from rich.text import Text
 
-from agent_reminiscence.domain.progress import Progress
+if TYPE_CHECKING:
+    from agent_reminiscence.domain.progress import Progress
 
 
 def console() -> Console:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from agent_reminiscence.cli.parameters import EXIT_OK, HERE, AsJson, Database, Tenant, opened
 from agent_reminiscence.cli.terminal import console, count, progress_of_stages, say, write_json
-from agent_reminiscence.domain.transfer import ExportReport, ImportReport
+
+if TYPE_CHECKING:
+    from agent_reminiscence.domain.transfer import ExportReport, ImportReport
 
 
 def export(

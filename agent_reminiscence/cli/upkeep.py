@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
 
 from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, AsJson, Database, OptionalTenant, opened
 from agent_reminiscence.cli.terminal import console, count, progress_of_stages, say, write_json
-from agent_reminiscence.domain.audit import AuditProgress, AuditReport, Drift, LedgerFault, StreamReport
+
+if TYPE_CHECKING:
+    from agent_reminiscence.domain.audit import AuditProgress, AuditReport, Drift, LedgerFault, StreamReport
 
 # Why Neo4j was not compared.
 _GRAPH_LINES = {"behind": "Neo4j is behind and was not compared", "unavailable": "Neo4j is unavailable"}

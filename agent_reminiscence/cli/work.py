@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import App, Parameter
 from rich.console import Console
@@ -23,8 +23,10 @@ from agent_reminiscence.cli.parameters import (
     opened,
 )
 from agent_reminiscence.cli.terminal import complain, console, count, one_line, say, write_json
-from agent_reminiscence.domain.memory import ConsolidationReport
-from agent_reminiscence.domain.work import Job
+
+if TYPE_CHECKING:
+    from agent_reminiscence.domain.memory import ConsolidationReport
+    from agent_reminiscence.domain.work import Job
 
 # Event loops on Windows have no signal handlers; Ctrl-C interrupts them there.
 _ENDING_SIGNALS: Final = () if sys.platform == "win32" else (signal.SIGINT, signal.SIGTERM)

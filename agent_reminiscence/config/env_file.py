@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from dotenv import dotenv_values
 from dotenv.parser import parse_stream
@@ -19,8 +18,7 @@ from agent_reminiscence.exceptions import ConfigurationError
 _MAX_BYTES: Final = 1_048_576
 
 
-@dataclass(frozen=True, slots=True)
-class EnvFile:
+class EnvFile(NamedTuple):
     """What a file says.
 
     Attributes:

@@ -9,9 +9,8 @@ in the schema, where only our own roles read it.
 from __future__ import annotations
 
 import hmac
-from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from agent_reminiscence.database.queries import load_queries
 
@@ -27,8 +26,7 @@ _NAME_BYTES: Final = 16
 _SQL = load_queries("sql", "announcements")
 
 
-@dataclass(frozen=True, slots=True)
-class StreamName:
+class StreamName(NamedTuple):
     """What a stream is called in announcements: its channel's number and 32 hexadecimal digits."""
 
     bucket: int

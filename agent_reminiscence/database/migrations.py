@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from agent_reminiscence.database import jobs_schema
 from agent_reminiscence.database.queries import statement_folder
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaParameters:
+class SchemaParameters(NamedTuple):
     """The values the schema is rendered with; fixed once it is created."""
 
     chunk_partitions: int

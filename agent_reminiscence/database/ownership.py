@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from agent_reminiscence.config.constants import OWNER_ROLE
 from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
@@ -50,8 +50,7 @@ async def owner_transaction(db: SqlExecutor) -> AsyncIterator[SqlExecutor]:
         raise
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseIdentity:
+class DatabaseIdentity(NamedTuple):
     """Identifies a database, whichever login is connected.
 
     Attributes:

@@ -6,8 +6,8 @@ that none can be added that an erasure does not know.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Holds(StrEnum):
@@ -27,8 +27,7 @@ class Holds(StrEnum):
     """An id or a word from a closed vocabulary. It stays."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextColumn:
+class TextColumn(NamedTuple):
     """A column whose type could hold text."""
 
     table: str

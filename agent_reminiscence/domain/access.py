@@ -8,7 +8,9 @@ from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from agent_reminiscence.domain.model import FrozenModel
 
 KEY_PREFIX: Final = "arkey_"
 """How every key begins, so that scanners and the redactor recognise one."""
@@ -31,11 +33,7 @@ class AccessScope(StrEnum):
     """Name the tenant of each request, instead of acting for one."""
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class AccessKey(_Frozen):
+class AccessKey(FrozenModel):
     """A key as it is listed: everything but its secret, which is not stored."""
 
     id: UUID
@@ -59,7 +57,7 @@ class CreatedKey(AccessKey):
     secret: str = Field(repr=False, description="What a client sends: `Authorization: Bearer <secret>`.")
 
 
-class KeyGrant(_Frozen):
+class KeyGrant(FrozenModel):
     """What a valid key allows."""
 
     key_id: UUID

@@ -5,23 +5,21 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from agent_reminiscence.domain.model import FrozenModel
 
 GraphState = Literal["none", "current", "behind", "unavailable"]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class LedgerFault(_Frozen):
+class LedgerFault(FrozenModel):
     """An altered part of the ledger. No rebuild can repair it; a backup or an export can."""
 
     position: int = Field(description="Position in the stream, from 1; 0 is the whole stream.")
     problem: str
 
 
-class Drift(_Frozen):
+class Drift(FrozenModel):
     """A projection row that differs from a replay of the ledger."""
 
     table: str = Field(
@@ -32,7 +30,7 @@ class Drift(_Frozen):
     columns: tuple[str, ...] = Field(default=(), description="Which columns of a changed row differ.")
 
 
-class StreamReport(_Frozen):
+class StreamReport(FrozenModel):
     """What was found for one `external_id`."""
 
     external_id: str
@@ -64,7 +62,7 @@ class StreamReport(_Frozen):
         return self.error is None and not self.faults and (self.repaired or not self.drift)
 
 
-class AuditReport(_Frozen):
+class AuditReport(FrozenModel):
     """What was found for all checked streams."""
 
     started_at: datetime
@@ -82,7 +80,7 @@ class AuditReport(_Frozen):
         return sum(stream.events for stream in self.streams)
 
 
-class AuditProgress(_Frozen):
+class AuditProgress(FrozenModel):
     """Progress of `verify` or `rebuild`."""
 
     external_id: str

@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, NamedTuple
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from agent_reminiscence.domain.model import FrozenModel
 
 REFLECTED: Final = "agent.reflected"
 """The kind of a reflection."""
 
 
-class Reflection(BaseModel):
+class Reflection(FrozenModel):
     """The payload of an `agent.reflected` event; further keys are left alone."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(extra="ignore")
 
     belief: Annotated[str, Field(min_length=1, pattern=r"\S")]
     based_on: Annotated[tuple[UUID, ...], Field(min_length=1, description="Events that the belief rests on.")]
@@ -78,7 +80,7 @@ class NamedEvent(NamedTuple):
     actor: str | None
 
 
-class StatedBelief(BaseModel):
+class StatedBelief(FrozenModel):
     """A reflection as the stores of the graph hold it, whether or not it counts as a belief.
 
     Which events an agent sees is a question of the reader's `Visibility`, so a store holds what decides it.
@@ -89,8 +91,6 @@ class StatedBelief(BaseModel):
         actor: Who reflected.
         turn: Of its event; None if it has none.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     id: UUID
     external_id: str

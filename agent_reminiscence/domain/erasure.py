@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from agent_reminiscence.config.constants import ENTITY_TYPES, RELATIONSHIP_TYPES
 from agent_reminiscence.domain.audit import LedgerFault
 from agent_reminiscence.domain.canonical import canonical_json, sha256
 from agent_reminiscence.domain.event import Event, is_user_kind
+from agent_reminiscence.domain.model import FrozenModel
 
 Scope = Literal["memory", "conversation", "text", "tenant"]
 
@@ -20,11 +21,7 @@ _UNSEALED = {"sha256", "graph_erased_at"}
 _TEXT_FIELDS = ("key", "title", "content", "description", "summary", "why", "name", "question", "run_id", "note")
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class ErasedEvent(_Frozen):
+class ErasedEvent(FrozenModel):
     """An emptied event. Its row, position and digest remain, so that the chain still holds."""
 
     position: int
@@ -33,7 +30,7 @@ class ErasedEvent(_Frozen):
     remains: str = Field(description="SHA-256 of what its row still holds, hexadecimal.")
 
 
-class ErasureReceipt(_Frozen):
+class ErasureReceipt(FrozenModel):
     """Proof of an erasure, and the payload of its `memory.erased` event."""
 
     receipt_id: UUID
@@ -96,7 +93,7 @@ class ErasureReceipt(_Frozen):
         return self.model_dump(mode="json", exclude={"graph_erased_at"})
 
 
-class ErasureItem(_Frozen):
+class ErasureItem(FrozenModel):
     """One thing an erasure would empty: a memory with all its versions, or a single event.
 
     A single event has a user's own kind, concerns the graph, or is what a model derived from another memory.
@@ -109,7 +106,7 @@ class ErasureItem(_Frozen):
     events: int
 
 
-class ErasurePreview(_Frozen):
+class ErasurePreview(FrozenModel):
     """What an erasure would erase; nothing is changed."""
 
     external_id: str
@@ -122,7 +119,7 @@ class ErasurePreview(_Frozen):
         return sum(item.events for item in self.items)
 
 
-class ErasureFinding(_Frozen):
+class ErasureFinding(FrozenModel):
     """Something that should have been erased but is still there."""
 
     place: str = Field(description="Table and column.")
@@ -130,7 +127,7 @@ class ErasureFinding(_Frozen):
     problem: str
 
 
-class ErasureCheck(_Frozen):
+class ErasureCheck(FrozenModel):
     """What a scan after an erasure found."""
 
     receipt_id: UUID

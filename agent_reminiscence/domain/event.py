@@ -7,8 +7,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict
-
+from agent_reminiscence.domain.model import StrictModel
 from agent_reminiscence.domain.trust import Source
 
 RESERVED_PREFIX = "memory."
@@ -47,11 +46,7 @@ def is_user_kind(kind: str) -> bool:
     return not kind.startswith(RESERVED_PREFIX)
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class NewEvent(_Frozen):
+class NewEvent(StrictModel):
     """An event to append; the ledger adds position, recording time, salt and digest."""
 
     external_id: str

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from agent_reminiscence.config.constants import MAX_ID_CHARACTERS
 from agent_reminiscence.domain.attributes import (
@@ -25,6 +25,7 @@ from agent_reminiscence.domain.attributes import (
     present,
     stored_path,
 )
+from agent_reminiscence.domain.model import StrictModel
 from agent_reminiscence.domain.trust import SOURCES, Source
 from agent_reminiscence.domain.wording import kind_of
 from agent_reminiscence.exceptions import InvalidInputError
@@ -43,7 +44,7 @@ OPERATORS: Final = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in")
 type _Path = tuple[str, ...]
 
 
-class Filter(BaseModel):
+class Filter(StrictModel):
     """Which memories and passages may be returned; all conditions have to hold, and a field left out holds for all.
 
     A list holds if one of its values does. Conditions on metadata are given by path, `{"project.name": "x"}`, or
@@ -53,8 +54,6 @@ class Filter(BaseModel):
     Raises:
         InvalidInputError: A field or an operator is unknown, or a value has the wrong type.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     conversation_ids: Sequence[str] | None = Field(
         default=None, description="The memory's conversation, as last written."

@@ -5,16 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from agent_reminiscence.domain.model import FrozenModel
 
 GenerationState = Literal["building", "current", "retired", "dropped"]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class Generation(_Frozen):
+class Generation(FrozenModel):
     """A vector generation: the vectors of all chunks, made by one model."""
 
     number: int
@@ -44,7 +42,7 @@ class GenerationFill(Generation):
     size_bytes: int = Field(description="Disk space of its table and indexes.")
 
 
-class ReembedProgress(_Frozen):
+class ReembedProgress(FrozenModel):
     """Progress of building a generation."""
 
     generation: int
@@ -67,7 +65,7 @@ class ReembedProgress(_Frozen):
         return "chunks"
 
 
-class ReembedReport(_Frozen):
+class ReembedReport(FrozenModel):
     """What a call to `reembed` did."""
 
     generation: Generation = Field(description="The new generation, now current.")

@@ -6,7 +6,9 @@ from datetime import datetime
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from agent_reminiscence.domain.model import FrozenModel
 
 # Observations at which a relationship reaches strength 0.5.
 STRENGTH_HALF: Final = 3.0
@@ -17,12 +19,10 @@ TOGETHER_CONFIDENCE_GROWTH: Final = 0.3
 
 GraphTier = Literal["shortterm", "longterm"]
 
-
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True)
+Property = str | int | float | bool
 
 
-class Entity(_Frozen):
+class Entity(FrozenModel):
     """Something memories name: a person, a place, a thing.
 
     It includes the entities merged into it: their names are its aliases, their mentions its own.
@@ -49,7 +49,7 @@ class Entity(_Frozen):
     )
 
 
-class Relationship(_Frozen):
+class Relationship(FrozenModel):
     """A relationship between two entities; both ends are `Entity` ids."""
 
     id: UUID
@@ -75,7 +75,7 @@ class Relationship(_Frozen):
     )
 
 
-class Subgraph(_Frozen):
+class Subgraph(FrozenModel):
     """Some entities and the relationships between them."""
 
     entities: tuple[Entity, ...] = Field(description="Nearest first, then by number of mentions.")
@@ -86,14 +86,14 @@ class Subgraph(_Frozen):
     is_truncated: bool = Field(default=False, description="Whether a limit left something out.")
 
 
-class GraphPath(_Frozen):
+class GraphPath(FrozenModel):
     """A path from one entity to another, in order, with one relationship fewer than entities."""
 
     entities: tuple[Entity, ...]
     relationships: tuple[Relationship, ...]
 
 
-class GraphPattern(_Frozen):
+class GraphPattern(FrozenModel):
     """A pattern of source type, relationship type and target type; None matches anything.
 
     A property matches if the metadata's top level holds the same value under the same name.
@@ -107,7 +107,7 @@ class GraphPattern(_Frozen):
     to_properties: dict[str, str | int | float | bool] = Field(default_factory=dict)
 
 
-class GraphTriple(_Frozen):
+class GraphTriple(FrozenModel):
     """One match of a pattern."""
 
     source: Entity

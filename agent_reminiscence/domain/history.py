@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from agent_reminiscence.domain.event import EventKind
+from agent_reminiscence.domain.model import FrozenModel
 from agent_reminiscence.domain.payloads import (
     ChunkEntry,
     EndReason,
@@ -19,11 +20,7 @@ from agent_reminiscence.domain.payloads import (
 from agent_reminiscence.domain.trust import Source
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class Derivation(_Frozen):
+class Derivation(FrozenModel):
     """What a consolidation, a promotion, an end of passages or a statement about the graph made of a version."""
 
     kind: EventKind
@@ -49,7 +46,7 @@ class Derivation(_Frozen):
     )
 
 
-class MemoryVersion(_Frozen):
+class MemoryVersion(FrozenModel):
     """One version of a memory, with both times.
 
     A version that an append made holds only what it added, as `is_append` says; `MemoryHistory.at` returns it whole.
@@ -75,7 +72,7 @@ class MemoryVersion(_Frozen):
     derived: tuple[Derivation, ...] = ()
 
 
-class MemoryHistory(_Frozen):
+class MemoryHistory(FrozenModel):
     """All versions of one memory, oldest first."""
 
     external_id: str

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from agent_reminiscence.domain.model import FrozenModel
 
 
-class LifecycleReport(BaseModel):
+class LifecycleReport(FrozenModel):
     """What `memory.admin.review` did for one `external_id`, in chunks."""
-
-    model_config = ConfigDict(frozen=True)
 
     external_id: str
     promoted: int = Field(description="Became longterm because they were recalled often enough.")

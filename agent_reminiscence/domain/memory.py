@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from agent_reminiscence.config.constants import Tier
+from agent_reminiscence.domain.model import FrozenModel
 from agent_reminiscence.domain.payloads import (
     Fallback,
     LanguageOrigin,
@@ -20,11 +21,7 @@ from agent_reminiscence.domain.said import SaidFrom
 from agent_reminiscence.domain.trust import Source
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class WriteOutcome(_Frozen):
+class WriteOutcome(FrozenModel):
     """The outcome of one write."""
 
     event_id: UUID
@@ -41,7 +38,7 @@ class WriteOutcome(_Frozen):
     )
 
 
-class ActiveMemory(_Frozen):
+class ActiveMemory(FrozenModel):
     """A memory in the active tier: a whole text that can be updated.
 
     `occurred_at` is when it was true in the world, `created_at` and `updated_at` when the ledger recorded it.
@@ -73,7 +70,7 @@ IfExists = Literal["error", "update", "return"]
 IF_EXISTS: tuple[IfExists, ...] = ("error", "update", "return")
 
 
-class MemorySelection(_Frozen):
+class MemorySelection(FrozenModel):
     """Which active memories to read; everything that is given must hold, and None admits all.
 
     They are read in one order, oldest first, that later writes do not change.
@@ -89,7 +86,7 @@ class MemorySelection(_Frozen):
 TAIL_CHARACTERS = 2_000
 
 
-class MemoryOutline(_Frozen):
+class MemoryOutline(FrozenModel):
     """What an append has to know of a memory, which is not its text."""
 
     external_id: str
@@ -114,7 +111,7 @@ class MemoryOutline(_Frozen):
     last_chunk_id: UUID | None = Field(description="The chunk that its text ends with; None if it has none.")
 
 
-class StoredMemory(_Frozen):
+class StoredMemory(FrozenModel):
     """An active memory as stored, with the layout of its live chunks."""
 
     external_id: str
@@ -141,7 +138,7 @@ class StoredMemory(_Frozen):
     chunk_starts: tuple[int, ...]
 
 
-class StoredChunk(_Frozen):
+class StoredChunk(FrozenModel):
     """A chunk of a memory's text, with its text as indexed; usually live."""
 
     chunk_id: UUID
@@ -174,7 +171,7 @@ class StoredChunk(_Frozen):
         return [line.said_at for line in self.said_lines] or [self.said_at]
 
 
-class ShorttermMemory(_Frozen):
+class ShorttermMemory(FrozenModel):
     """The consolidated form of an active memory; its chunks have the same `memory_id`."""
 
     external_id: str
@@ -185,7 +182,7 @@ class ShorttermMemory(_Frozen):
     last_updated: datetime
 
 
-class ConsolidationReport(_Frozen):
+class ConsolidationReport(FrozenModel):
     """What `memory.admin.consolidate` did for one memory, or would do."""
 
     memory_id: UUID

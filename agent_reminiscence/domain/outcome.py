@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from agent_reminiscence.domain.model import FrozenModel
 
 
-class RunOutcome(BaseModel):
+class RunOutcome(FrozenModel):
     """How a run ended, as it was recorded: what `memory.admin.report_outcome` returns."""
-
-    model_config = ConfigDict(frozen=True)
 
     run_id: str
     success: bool

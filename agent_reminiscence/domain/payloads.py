@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
 
 from agent_reminiscence.config.constants import (
     FORM_VERSION,
@@ -21,12 +21,9 @@ from agent_reminiscence.config.constants import (
 )
 from agent_reminiscence.domain.canonical import INLINE_ITEMS, beside_many
 from agent_reminiscence.domain.event import Event, EventKind
+from agent_reminiscence.domain.model import StrictModel
 from agent_reminiscence.domain.said import SaidFrom, check_said
 from agent_reminiscence.domain.trust import Source
-
-
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def _is_empty(value: object) -> bool:
@@ -59,7 +56,7 @@ _Redactions = Annotated[
 ]
 
 
-class ChunkEntry(_Frozen):
+class ChunkEntry(StrictModel):
     """One chunk of a memory's text. Entries are in text order, and their spans tile the text."""
 
     id: UUID
@@ -93,7 +90,7 @@ class ChunkEntry(_Frozen):
         return self.said_at or self.start_date or occurred_at
 
 
-class MemoryCreated(_Frozen):
+class MemoryCreated(StrictModel):
     """Payload of `memory.created`."""
 
     memory_id: UUID
@@ -126,7 +123,7 @@ class MemoryCreated(_Frozen):
     redactions: _Redactions = Field(default_factory=dict)
 
 
-class MemoryUpdated(_Frozen):
+class MemoryUpdated(StrictModel):
     """Payload of `memory.updated`: the fields that changed, and the chunks of the text as it is now."""
 
     memory_id: UUID
@@ -150,7 +147,7 @@ class MemoryUpdated(_Frozen):
     redactions: _Redactions = Field(default_factory=dict)
 
 
-class MemoryAppended(_Frozen):
+class MemoryAppended(StrictModel):
     """Payload of `memory.appended`: what was added at the end of a memory's text, and nothing of what stood there."""
 
     memory_id: UUID
@@ -216,7 +213,7 @@ async def write_payload(payload: BaseModel, entries: Sequence[BaseModel]) -> dic
     )
 
 
-class MemoryArchived(_Frozen):
+class MemoryArchived(StrictModel):
     """Payload of `memory.archived`: the memory leaves the active list."""
 
     memory_id: UUID
@@ -224,7 +221,7 @@ class MemoryArchived(_Frozen):
     end_chunks: bool = Field(default=False, description="Whether its chunks end too and leave current searches.")
 
 
-class ChunkRating(_Frozen):
+class ChunkRating(StrictModel):
     """What a consolidation decided about one chunk."""
 
     id: UUID
@@ -235,7 +232,7 @@ class ChunkRating(_Frozen):
     )
 
 
-class Duplicate(_Frozen):
+class Duplicate(StrictModel):
     """A chunk that repeats another one."""
 
     id: UUID
@@ -252,7 +249,7 @@ _Name = Annotated[str, Field(max_length=MAX_ENTITY_NAME_CHARACTERS), AfterValida
 _GraphType = Annotated[str, Field(max_length=MAX_GRAPH_TYPE_CHARACTERS), AfterValidator(_no_blank)]
 
 
-class EntityEntry(_Frozen):
+class EntityEntry(StrictModel):
     """An entity that a memory names. The entry is complete by itself, because other events may be erased."""
 
     id: UUID
@@ -266,7 +263,7 @@ class EntityEntry(_Frozen):
     chunks: tuple[int, ...] = Field(description="Indexes, from 0, of the plan's chunks that name it.")
 
 
-class RelationshipEntry(_Frozen):
+class RelationshipEntry(StrictModel):
     """A relationship between two entities, according to a memory."""
 
     id: UUID
@@ -282,14 +279,14 @@ class RelationshipEntry(_Frozen):
     chunks: tuple[int, ...] = Field(description="Indexes, from 0, of the plan's chunks that support it.")
 
 
-class GraphChanges(_Frozen):
+class GraphChanges(StrictModel):
     """Entities and relationships found by a consolidation."""
 
     entities: tuple[EntityEntry, ...] = ()
     relationships: tuple[RelationshipEntry, ...] = ()
 
 
-class ModelUsage(_Frozen):
+class ModelUsage(StrictModel):
     """What one model was used for, in requests and tokens."""
 
     model: str = Field(description="The model's name as given by the provider.")
@@ -311,14 +308,14 @@ type AskOutcome = Literal["answered", "timeout", "limit", "unavailable", "invali
 type Fallback = Literal["timeout", "limit", "unavailable", "invalid", "failed", "busy"]
 
 
-class ReflectionAsked(_Frozen):
+class ReflectionAsked(StrictModel):
     """A reflection that a model was asked for in vain: it answered, and no belief came of it."""
 
     agent_name: str = Field(description="Whose reflection.")
     until: int = Field(ge=0, description="Position of the last event that the agent had seen by then.")
 
 
-class ModelAsked(_Frozen):
+class ModelAsked(StrictModel):
     """Payload of `memory.model_asked`: the cost of a model call that led to no other event of ours."""
 
     agent: str = Field(description="The agent that called the model.")
@@ -345,7 +342,7 @@ class ModelAsked(_Frozen):
     )
 
 
-class FactEntry(_Frozen):
+class FactEntry(StrictModel):
     """A statement a model derived from some of a memory's chunks, which remain unchanged."""
 
     id: UUID
@@ -368,7 +365,7 @@ _RestsOn = Annotated[
 ]
 
 
-class MemoryConsolidated(_Frozen):
+class MemoryConsolidated(StrictModel):
     """Payload of `memory.consolidated`: the whole plan; its handler moves the memory's chunks to shortterm."""
 
     memory_id: UUID
@@ -395,7 +392,7 @@ class MemoryConsolidated(_Frozen):
     form_version: int = FORM_VERSION
 
 
-class Promotion(_Frozen):
+class Promotion(StrictModel):
     """A chunk that becomes longterm, with its validity in the world's time."""
 
     id: UUID
@@ -406,7 +403,7 @@ class Promotion(_Frozen):
     uses: int = Field(default=0, ge=0, description="Number of recalls that raised its importance above the rated one.")
 
 
-class MemoryPromoted(_Frozen):
+class MemoryPromoted(StrictModel):
     """Payload of `memory.promoted`."""
 
     memory_id: UUID
@@ -414,7 +411,7 @@ class MemoryPromoted(_Frozen):
     chunks: tuple[Promotion, ...]
 
 
-class MemoryEnded(_Frozen):
+class MemoryEnded(StrictModel):
     """Payload of `memory.ended`: passages of a memory leave current searches; its text is unchanged."""
 
     memory_id: UUID
@@ -431,7 +428,7 @@ class MemoryEnded(_Frozen):
     rests_on: _RestsOn = ()
 
 
-class EntitiesMerged(_Frozen):
+class EntitiesMerged(StrictModel):
     """Payload of `memory.entities_merged`: two entities become one. It holds no memory text.
 
     If one of them no longer exists, because what named it was erased, nothing happens.
@@ -443,13 +440,13 @@ class EntitiesMerged(_Frozen):
     score: float | None = Field(default=None, ge=0, le=1, description="Similarity of their names.")
 
 
-class EntitiesUnmerged(_Frozen):
+class EntitiesUnmerged(StrictModel):
     """Payload of `memory.entities_unmerged`: an entity becomes separate again, with what was merged into it."""
 
     entity_id: UUID
 
 
-class RelationshipEnded(_Frozen):
+class RelationshipEnded(StrictModel):
     """Payload of `memory.relationship_ended`: the relationship is no longer true."""
 
     relationship_id: UUID
@@ -458,7 +455,7 @@ class RelationshipEnded(_Frozen):
     rests_on: _RestsOn = ()
 
 
-class GraphStated(_Frozen):
+class GraphStated(StrictModel):
     """Payload of `memory.entity_stated` and `memory.relationship_stated`: what a caller states, and what supports it.
 
     It holds as long as one of the passages stands. A stated relationship comes with both of its entities, so that the
@@ -482,7 +479,7 @@ PROFILE_REFRESHES: tuple[ProfileRefresh, ...] = ("consolidation", "daily")
 type ProfileMaker = Literal["model", "extractive"]
 
 
-class ProfileDefined(_Frozen):
+class ProfileDefined(StrictModel):
     """Payload of `memory.profile_defined`: a question that a standing summary answers from now on."""
 
     name: str
@@ -495,14 +492,14 @@ class ProfileDefined(_Frozen):
     redactions: _Redactions = Field(default_factory=dict)
 
 
-class ProfileCitation(_Frozen):
+class ProfileCitation(StrictModel):
     """What a line of a profile rests on."""
 
     memory_id: UUID
     chunk_id: UUID | None = Field(default=None, description="None: the whole text of an active memory.")
 
 
-class ProfileWritten(_Frozen):
+class ProfileWritten(StrictModel):
     """Payload of `memory.profile_written`: a new text of a profile."""
 
     name: str
@@ -526,13 +523,13 @@ class ProfileWritten(_Frozen):
     ] = ()
 
 
-class ProfileRemoved(_Frozen):
+class ProfileRemoved(StrictModel):
     """Payload of `memory.profile_removed`: it is no longer updated; its texts stay for questions of the past."""
 
     name: str
 
 
-class MemoryRecalled(_Frozen):
+class MemoryRecalled(StrictModel):
     """Payload of `memory.recalled`: passages that a search gave to a run. It holds no memory text and no question.
 
     A passage that the run was given before is not named again. One that no longer exists, because its memory was
@@ -543,7 +540,7 @@ class MemoryRecalled(_Frozen):
     chunks: tuple[UUID, ...] = Field(min_length=1, description="Chunks and facts, best first.")
 
 
-class RunOutcomeReported(_Frozen):
+class RunOutcomeReported(StrictModel):
     """Payload of `memory.outcome`: how a run ended, which counts for what was recalled in it by then."""
 
     run_id: str
@@ -552,7 +549,7 @@ class RunOutcomeReported(_Frozen):
     redactions: _Redactions = Field(default_factory=dict)
 
 
-class GraphErased(_Frozen):
+class GraphErased(StrictModel):
     """Payload of `memory.graph_erased`: an erasure has reached the graph store that follows the ledger."""
 
     receipt_id: UUID

@@ -5,16 +5,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from agent_reminiscence.domain.model import FrozenModel
 from agent_reminiscence.domain.payloads import ProfileCitation, ProfileMaker, ProfileRefresh
 from agent_reminiscence.domain.trust import Source
 
 
-class Profile(BaseModel):
+class Profile(FrozenModel):
     """A standing summary as it stands, or stood at an earlier time."""
-
-    model_config = ConfigDict(frozen=True)
 
     # Those of the text, which another definition of the same question keeps.
     FIELDS_OF_TEXT: ClassVar = frozenset(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from agent_reminiscence.domain.model import FrozenModel
 
 
 class Progress(Protocol):
@@ -27,10 +29,8 @@ class Progress(Protocol):
         ...
 
 
-class Step(BaseModel):
+class Step(FrozenModel):
     """How far a call is, with nothing to add."""
-
-    model_config = ConfigDict(frozen=True)
 
     done: int = Field(description="How much is done.")
     total: int | None = Field(description="How much there is; None if that is not known yet.")

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.model import FrozenModel
 from agent_reminiscence.domain.payloads import ModelUsage
 
 
-class ReflectionReport(BaseModel):
+class ReflectionReport(FrozenModel):
     """What came of a reflection."""
-
-    model_config = ConfigDict(frozen=True)
 
     outcome: Literal["not_due", "nothing", "written", "overtaken"] = Field(
         description="`not_due`: no model was called. `nothing`: it concluded nothing new. `overtaken`: the agent has"

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from agent_reminiscence.domain.model import FrozenModel
 from agent_reminiscence.domain.payloads import ModelUsage
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class RememberedChange(_Frozen):
+class RememberedChange(FrozenModel):
     """A change proposed by a model, and its outcome."""
 
     outcome: Literal["created", "updated", "proposed", "refused"] = Field(
@@ -29,7 +26,7 @@ class RememberedChange(_Frozen):
     reason: str | None = None
 
 
-class DeletionRequest(_Frozen):
+class DeletionRequest(FrozenModel):
     """Something the user asked to have forgotten; nothing was deleted."""
 
     what: str = Field(description="What to forget, in the model's words.")
@@ -40,7 +37,7 @@ class DeletionRequest(_Frozen):
     message: int = Field(description="Index, from 0, of the passed message in which the user asked.")
 
 
-class RememberReport(_Frozen):
+class RememberReport(FrozenModel):
     """What was remembered from a conversation, and why."""
 
     external_id: str

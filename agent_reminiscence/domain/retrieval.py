@@ -6,10 +6,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.domain.graph import Entity, Relationship
+from agent_reminiscence.domain.model import FrozenModel
 from agent_reminiscence.domain.profile import Profile
 from agent_reminiscence.domain.said import SaidFrom
 from agent_reminiscence.domain.trust import Source
@@ -17,11 +18,7 @@ from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.text.rendering import Passage, Summary, render
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class SearchHit(_Frozen):
+class SearchHit(FrozenModel):
     """A chunk that answers a query, or a fact that a model derived from chunks.
 
     A chunk's `content` is verbatim: characters `span_start` to `span_end` of the text of version `memory_version` of
@@ -101,7 +98,7 @@ class RelationshipHit(Relationship):
     hops: int = Field(description="Distance of its nearer end from the entities the query names.")
 
 
-class Citation(_Frozen):
+class Citation(FrozenModel):
     """A part of the summary, and the hit it comes from."""
 
     number: int
@@ -109,7 +106,7 @@ class Citation(_Frozen):
     memory_id: UUID
 
 
-class CitedPassage(_Frozen):
+class CitedPassage(FrozenModel):
     """A passage that a model's answer cites by number."""
 
     number: int
@@ -119,7 +116,7 @@ class CitedPassage(_Frozen):
     content: str
 
 
-class Synthesis(_Frozen):
+class Synthesis(FrozenModel):
     """A model's answer to a question, based only on what recall found."""
 
     answer: str = Field(description="The answer; each statement carries the number of its passage in square brackets.")
@@ -135,14 +132,14 @@ class Synthesis(_Frozen):
     is_checked: bool = Field(default=True, description="False only for partial answers from `stream_answer`.")
 
 
-class Omission(_Frozen):
+class Omission(FrozenModel):
     """What a result omits, and why."""
 
     reason: str
     count: int
 
 
-class Usage(_Frozen):
+class Usage(FrozenModel):
     """What a call cost. Recall calls no model, so the model figures are zero unless `synthesis` was set."""
 
     model_requests: int = 0
@@ -151,7 +148,7 @@ class Usage(_Frozen):
     texts_embedded: int = 0
 
 
-class RetrievalResult(_Frozen):
+class RetrievalResult(FrozenModel):
     """The answer to `retrieve_memories`, best hit first."""
 
     query: str

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, Field
+
+from agent_reminiscence.domain.model import StrictModel
 
 
-class SaidFrom(BaseModel):
+class SaidFrom(StrictModel):
     """From which character of a chunk on its lines were first said at which time."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     start: int = Field(
         ge=0, description="First character, counted from 0; white space at the beginning of the chunk does not count."

@@ -8,13 +8,10 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from agent_reminiscence.domain.canonical import canonical_json, sha256
-
-
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True)
+from agent_reminiscence.domain.model import FrozenModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +40,7 @@ class ImportedMemory:
         return f"import-{sha256(canonical_json(said).encode()).hex()}"
 
 
-class AddedMemory(_Frozen):
+class AddedMemory(FrozenModel):
     """The outcome for one imported memory."""
 
     memory_id: UUID | None = Field(
@@ -59,7 +56,7 @@ class AddedMemory(_Frozen):
     )
 
 
-class MessageImportReport(_Frozen):
+class MessageImportReport(FrozenModel):
     """The outcome of a message import, as far as written."""
 
     external_id: str
@@ -96,7 +93,7 @@ class MessageImportReport(_Frozen):
         return "messages"
 
 
-class ExportReport(_Frozen):
+class ExportReport(FrozenModel):
     """An exported file, which holds one stream."""
 
     external_id: str
@@ -106,7 +103,7 @@ class ExportReport(_Frozen):
     size_bytes: int
 
 
-class ImportReport(_Frozen):
+class ImportReport(FrozenModel):
     """The outcome of an import."""
 
     external_id: str = Field(description="The external_id that now holds the events.")

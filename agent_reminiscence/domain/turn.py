@@ -7,22 +7,21 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from agent_reminiscence.domain.conversation_key import ConversationKeys
+from agent_reminiscence.domain.model import StrictModel
 from agent_reminiscence.domain.trust import Source
 
 RESERVED_TURN_KEYS: Final = frozenset({"start", "speaker", "time", "id"})
 """What a turn's entry in `metadata["turns"]` says by itself; a caller's own metadata has other keys."""
 
 
-class Turn(BaseModel):
+class Turn(StrictModel):
     """Something that somebody said.
 
     Source: the `turns` of a memory's metadata, which hold `start`, `speaker`, `time`, `id` and the rest of `metadata`.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     text: str
     speaker: str | None = None

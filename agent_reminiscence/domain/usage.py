@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from agent_reminiscence.domain.model import FrozenModel
 from agent_reminiscence.domain.payloads import ModelUsage
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class TierUsage(_Frozen):
+class TierUsage(FrozenModel):
     """The chunks of one tier."""
 
     live_chunks: int = Field(default=0, description="Chunks that current searches see.")
@@ -22,7 +19,7 @@ class TierUsage(_Frozen):
     tokens: int = Field(default=0, description="Size of the live chunks' text in tokens.")
 
 
-class MemoryUsage(_Frozen):
+class MemoryUsage(FrozenModel):
     """What one `external_id` holds; all zeros if it holds nothing."""
 
     external_id: str
@@ -52,7 +49,7 @@ class MemoryUsage(_Frozen):
         return self.active.live_chunks + self.shortterm.live_chunks + self.longterm.live_chunks
 
 
-class TenantOverview(_Frozen):
+class TenantOverview(FrozenModel):
     """One `external_id` of a database, and what is known of it without reading its memories."""
 
     external_id: str

@@ -6,16 +6,16 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from agent_reminiscence.domain.model import FrozenModel
 
 
-class Job(BaseModel):
+class Job(FrozenModel):
     """Work of one `external_id` that is waiting, running, or given up.
 
     A job covers whatever is due when it starts, so each `external_id` has at most one waiting job.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     external_id: str
     state: Literal["waiting", "running", "failed"]
@@ -28,10 +28,8 @@ class Job(BaseModel):
     error: str | None = Field(default=None, description="Why the last attempt failed, without memory text.")
 
 
-class WorkReport(BaseModel):
+class WorkReport(FrozenModel):
     """What one run of a stream's work did."""
-
-    model_config = ConfigDict(frozen=True)
 
     external_id: str
     consolidated: tuple[UUID, ...] = Field(default=(), description="Memories that were consolidated.")
@@ -49,10 +47,8 @@ class WorkReport(BaseModel):
     error_type: str | None = Field(default=None, description="The class of that error.")
 
 
-class JobCounts(BaseModel):
+class JobCounts(FrozenModel):
     """How much work of all tenants waits, runs, and was given up."""
-
-    model_config = ConfigDict(frozen=True)
 
     waiting: int = Field(default=0, description="Jobs that wait, also those that wait for a retry.")
     running: int = 0
@@ -67,10 +63,8 @@ class JobCounts(BaseModel):
 WorkerState = Literal["off", "starting", "working", "restarting", "stopped"]
 
 
-class Health(BaseModel):
+class Health(FrozenModel):
     """Whether a memory works, as one process sees it. No text of a memory is in it."""
-
-    model_config = ConfigDict(frozen=True)
 
     store_error: str | None = Field(default=None, description="Why the store has not answered; None if it has.")
     worker: WorkerState = Field(

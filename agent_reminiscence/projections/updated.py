@@ -6,9 +6,8 @@ A version in another language reindexes the whole memory in it: the former langu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.database.connection import SqlExecutor
@@ -25,8 +24,7 @@ from agent_reminiscence.projections.texts import add_texts, lay_out, reread
 from agent_reminiscence.text.days import day_of
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
+class _Kept(NamedTuple):
     """What a new version keeps of the previous one.
 
     Attributes:

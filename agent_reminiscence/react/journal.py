@@ -14,10 +14,11 @@ from hashlib import sha256
 from typing import Final
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.model import FrozenModel
 from agent_reminiscence.exceptions import IdempotencyConflictError
 from agent_reminiscence.react.models import AgentFailure, AgentStep
 from agent_reminiscence.react.paging import all_events, events_of_conversation
@@ -34,8 +35,8 @@ _LOOK_BACK: Final = 100
 _MAX_RESULT_CHARACTERS: Final = 4_000
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
+class _Frozen(FrozenModel):
+    model_config = ConfigDict(extra="ignore")
 
 
 class Finished(_Frozen):

@@ -11,13 +11,12 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict
-
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.erasure import ErasureReceipt
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.memory import ActiveMemory
+from agent_reminiscence.domain.model import FrozenModel
 from agent_reminiscence.domain.usage import MemoryUsage
 from agent_reminiscence.exceptions import (
     ExternalIdNotFoundError,
@@ -59,10 +58,8 @@ _CONVERSATIONS: Final = 1_000
 _LOOK_BACK: Final = 50
 
 
-class ConversationEnd(BaseModel):
+class ConversationEnd(FrozenModel):
     """What came of the end of a conversation."""
-
-    model_config = ConfigDict(frozen=True)
 
     conversation_id: str
     is_new: bool
@@ -70,10 +67,8 @@ class ConversationEnd(BaseModel):
     episode_id: str | None = None
 
 
-class MaintenanceReport(BaseModel):
+class MaintenanceReport(FrozenModel):
     """What a maintenance did for a user and collection."""
-
-    model_config = ConfigDict(frozen=True)
 
     user: str
     collection: str
@@ -85,10 +80,8 @@ class MaintenanceReport(BaseModel):
     archived_conversations: int = 0
 
 
-class CollectionUsage(BaseModel):
+class CollectionUsage(FrozenModel):
     """How much a user's collection holds."""
-
-    model_config = ConfigDict(frozen=True)
 
     facts: int
     episodes: int

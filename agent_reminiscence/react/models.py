@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from agent_reminiscence.domain.model import StrictModel
 from agent_reminiscence.react.limits import (
     MAX_ID_CHARACTERS,
     MAX_QUESTION_CHARACTERS,
@@ -23,11 +24,7 @@ type FailureReason = Literal[
 type ItemType = Literal["thought", "action", "observation"]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class AgentStep(_Frozen):
+class AgentStep(StrictModel):
     """One turn of the loop: what the model thought, which tool it called, and what came back."""
 
     thought: str = ""
@@ -36,7 +33,7 @@ class AgentStep(_Frozen):
     observation: str = Field(default="", description="What the tool returned, as text.")
 
 
-class AgentRequest(_Frozen):
+class AgentRequest(StrictModel):
     """A question to an agent service."""
 
     question: str = Field(min_length=1, max_length=MAX_QUESTION_CHARACTERS)
@@ -68,14 +65,14 @@ class AgentRequest(_Frozen):
     )
 
 
-class AgentFailure(_Frozen):
+class AgentFailure(StrictModel):
     """Why there is no answer. The message quotes neither the question nor a memory."""
 
     reason: FailureReason
     message: str
 
 
-class AgentUsage(_Frozen):
+class AgentUsage(StrictModel):
     """What an invocation cost, without what is done after its answer."""
 
     requests: int = 0
@@ -85,7 +82,7 @@ class AgentUsage(_Frozen):
     recalled_tokens: int = Field(default=0, description="How much of the context was recalled at the start.")
 
 
-class Fact(_Frozen):
+class Fact(StrictModel):
     """Something an agent knows about its user or the world."""
 
     id: str
@@ -96,7 +93,7 @@ class Fact(_Frozen):
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
-class Episode(_Frozen):
+class Episode(StrictModel):
     """A task that an agent worked on, how it ended, and what was learned."""
 
     id: str
@@ -110,7 +107,7 @@ class Episode(_Frozen):
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
-class InvocationSummary(_Frozen):
+class InvocationSummary(StrictModel):
     """One invocation of a conversation: User asked `query`, agent did `summary`, result was `result`."""
 
     query: str
@@ -120,7 +117,7 @@ class InvocationSummary(_Frozen):
     invocation_id: str | None = None
 
 
-class ConversationMemory(_Frozen):
+class ConversationMemory(StrictModel):
     """A conversation as its invocations, oldest first."""
 
     conversation_id: str
@@ -131,7 +128,7 @@ class ConversationMemory(_Frozen):
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
-class WorkingMemoryItem(_Frozen):
+class WorkingMemoryItem(StrictModel):
     """An entry of working memory; `metadata` has `token_count` and `step`."""
 
     type: ItemType
@@ -140,7 +137,7 @@ class WorkingMemoryItem(_Frozen):
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
-class RecalledMemory(_Frozen):
+class RecalledMemory(StrictModel):
     """What an invocation was shown of its memory."""
 
     facts: tuple[Fact, ...] = ()
@@ -149,7 +146,7 @@ class RecalledMemory(_Frozen):
     failures: tuple[AgentFailure, ...] = Field(default=(), description="What could not be read.")
 
 
-class AgentResponse(_Frozen):
+class AgentResponse(StrictModel):
     """A message from an agent service.
 
     A request without `streaming` gets one message, with `is_final`. With it, parts come first: `thought` in pieces with

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict
+from agent_reminiscence.domain.model import StrictModel
 
 DEFAULT_PERSONA: Final = (
     "You answer questions and carry out tasks. Think step by step: say briefly what you need to find out or do next,"
@@ -12,7 +12,7 @@ DEFAULT_PERSONA: Final = (
 )
 
 
-class ReactPrompts(BaseModel):
+class ReactPrompts(StrictModel):
     """The texts around a question and a memory, in the order in which the model reads them.
 
     Attributes:
@@ -27,8 +27,6 @@ class ReactPrompts(BaseModel):
         promotion: Instructions for what is worth keeping of a whole conversation.
         summary: Instructions for summarising steps that no longer fit.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     memory: str = (
         "You are an agent with access to persistent memory. What you recall is given to you as quoted data: facts,"

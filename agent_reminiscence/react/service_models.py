@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from agent_reminiscence.domain.erasure import ErasureReceipt
+from agent_reminiscence.domain.model import StrictModel
 from agent_reminiscence.react.limits import (
     MAX_FACT_CHARACTERS,
     MAX_ID_CHARACTERS,
@@ -26,16 +27,12 @@ from agent_reminiscence.react.models import (
 )
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class _Request(_Frozen):
+class _Request(StrictModel):
     user: str = Field(min_length=1, max_length=MAX_ID_CHARACTERS)
     collection: str = Field(default=DEFAULT_COLLECTION, min_length=1, max_length=MAX_ID_CHARACTERS)
 
 
-class _Response(_Frozen):
+class _Response(StrictModel):
     error: AgentFailure | None = None
 
 
@@ -170,7 +167,7 @@ class ListConversationsRequest(_Request):
     offset: int = Field(default=0, ge=0, description="How many of the most recent to leave out.")
 
 
-class ConversationOutline(_Frozen):
+class ConversationOutline(StrictModel):
     """A conversation in a list."""
 
     conversation_id: str

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from agent_reminiscence.domain.access import KEY_PREFIX
@@ -42,41 +43,58 @@ _KEY_LINES: Final = 4_096
 # The table -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rule:
     """One kind of secret.
 
+    Its expressions are compiled when a text first needs them: most texts contain no literal of most rules.
+
     Attributes:
         name: Used in the placeholder and in counts.
-        literals: `pattern` is tried only where one of them occurs; without literals, everywhere.
-        pattern: What must match there. Its group `secret` is replaced, or the whole match.
+        literals: The pattern is tried only where one of them occurs; without literals, everywhere.
+        expression: What must match there. Its group `secret` is replaced, or the whole match.
         check: What a match must pass.
         reach: How many characters before the literal the pattern begins; each value is tried.
-        seed: Text in everything that a pattern without literals matches. It has no line break.
-        rest: Matches the continuation of a secret, as often as possible; it passes the same check.
+        seed_expression: Text in everything that a pattern without literals matches. It has no line break.
+        rest_expression: Matches the continuation of a secret, as often as possible; it passes the same check.
         shown: An example for the documentation.
     """
 
     name: str
     literals: tuple[str, ...]
-    pattern: re.Pattern[str]
+    expression: str
     check: Check = not_filler
     reach: tuple[int, ...] = (0,)
-    seed: re.Pattern[str] | None = None
-    rest: re.Pattern[str] | None = None
+    seed_expression: str | None = None
+    rest_expression: str | None = None
     shown: str = ""
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The compiled `expression`."""
+        return re.compile(self.expression)
+
+    @cached_property
+    def seed(self) -> re.Pattern[str] | None:
+        """The compiled `seed_expression`."""
+        return None if self.seed_expression is None else re.compile(self.seed_expression)
+
+    @cached_property
+    def rest(self) -> re.Pattern[str] | None:
+        """The compiled `rest_expression`."""
+        return None if self.rest_expression is None else re.compile(self.rest_expression)
 
     @property
     def ignores_case(self) -> bool:
         """Whether the literals are in lower case and match any case."""
-        return bool(self.pattern.flags & re.IGNORECASE)
+        return self.expression.startswith("(?i)")
 
 
 def _token(name: str, prefixes: str, body: str, shown: str, *, check: Check = not_filler) -> Rule:
     """A token: one of its prefixes followed by `body`, with no letter or digit next to it."""
     literals = tuple(prefixes.split())
     either = "|".join(re.escape(literal) for literal in literals)
-    return Rule(name, literals, re.compile(rf"(?<![A-Za-z0-9_-])(?:{either}){body}(?![A-Za-z0-9])"), check, shown=shown)
+    return Rule(name, literals, rf"(?<![A-Za-z0-9_-])(?:{either}){body}(?![A-Za-z0-9])", check, shown=shown)
 
 
 _ALNUM = "[A-Za-z0-9]"
@@ -113,29 +131,29 @@ _KEY_LINE = (
 _FOUR_BY_FOUR = r"[2-6](?<![\w./#@+%$-][2-6])(?<!\d[ -][2-6])\d{3}(?P<gap>[ -])\d{4}(?P=gap)\d{4}(?P=gap)\d{4}"
 
 # How every card number begins.
-_CARD_SEED = re.compile(r"[2-6]\d{3}(?:[ -]?\d){9}")
+_CARD_SEED = r"[2-6]\d{3}(?:[ -]?\d){9}"
 
 # In order of precedence: the first of overlapping rules gives the name.
 RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "private-key",
         ("-----BEGIN ",),
-        re.compile(rf"{_KEY_BEGIN}(?P<body>[^-]*+(?:-(?!----)[^-]*+)*+){_KEY_END}"),
+        rf"{_KEY_BEGIN}(?P<body>[^-]*+(?:-(?!----)[^-]*+)*+){_KEY_END}",
         check_key_block,
         shown="-----BEGIN … PRIVATE KEY----- to its end: PEM, OpenSSH, PGP; also with \\n for line breaks",
     ),
     Rule(
         "private-key",
         ("-----BEGIN ",),
-        re.compile(rf"{_KEY_BEGIN}(?P<body>{_KEY_LINE}{{0,{_KEY_LINES}}}+)"),
+        rf"{_KEY_BEGIN}(?P<body>{_KEY_LINE}{{0,{_KEY_LINES}}}+)",
         check_key_block,
-        rest=re.compile(rf"(?P<body>{_KEY_LINE}{{1,{_KEY_LINES}}}+)"),
+        rest_expression=rf"(?P<body>{_KEY_LINE}{{1,{_KEY_LINES}}}+)",
         shown="the same without its end",
     ),
     Rule(
         "putty-private-key",
         ("Private-Lines: ",),
-        re.compile(
+        (
             rf"Private-Lines: \d{{1,3}}{_LINE_BREAKS}"
             rf"(?P<secret>[A-Za-z0-9+/=]{{32,}}+(?:{_LINE_BREAKS}[A-Za-z0-9+/=]{{16,}}+)*+)"
         ),
@@ -144,9 +162,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "jwt",
         ("eyJ",),
-        re.compile(
-            r"(?<![\w.-])(?P<header>eyJ[\w-]{10,2048}+)\.[\w-]{4,65536}+\.(?:[\w-]{1,4096}+)?(?:\.[\w-]{1,65536}+){0,2}"
-        ),
+        r"(?<![\w.-])(?P<header>eyJ[\w-]{10,2048}+)\.[\w-]{4,65536}+\.(?:[\w-]{1,4096}+)?(?:\.[\w-]{1,65536}+){0,2}",
         check_jwt,
         shown="eyJ….eyJ….… whose header names an algorithm",
     ),
@@ -155,7 +171,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "aws-secret-key",
         ("secret",),
-        re.compile(
+        (
             rf"(?i)secret[_ -]?(?:access[_ -]?)?key{_ASSIGNS_OR_IS}{_OPENS}"
             r"(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
         ),
@@ -179,7 +195,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "slack-webhook",
         ("hooks.slack.com/",),
-        re.compile(
+        (
             r"hooks\.slack\.com/(?:services|workflows|triggers)/"
             r"(?P<secret>[A-Za-z0-9]{6,16}/[A-Za-z0-9]{6,24}/[A-Za-z0-9/]{16,80}+)"
         ),
@@ -199,26 +215,26 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "azure-storage-key",
         ("accountkey=", "sharedaccesskey="),
-        re.compile(r"(?i)(?:account|sharedaccess)key=(?P<secret>[A-Za-z0-9+/]{43,86}={1,2})"),
+        r"(?i)(?:account|sharedaccess)key=(?P<secret>[A-Za-z0-9+/]{43,86}={1,2})",
         shown="AccountKey=…, SharedAccessKey=…",
     ),
     Rule(
         "azure-sas-signature",
         ("sig=",),
-        re.compile(r"(?<=[?&;])sig=(?P<secret>(?:[A-Za-z0-9+/_-]|%[0-9A-Fa-f]{2}){43,80}+(?:=|%3[dD])?)"),
+        r"(?<=[?&;])sig=(?P<secret>(?:[A-Za-z0-9+/_-]|%[0-9A-Fa-f]{2}){43,80}+(?:=|%3[dD])?)",
         shown="&sig=… of a shared access signature",
     ),
     Rule(
         "azure-client-secret",
         ("Q~",),
-        re.compile(r"(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~-])"),
+        r"(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~-])",
         reach=(4,),
         shown="…8Q~… (an Entra client secret)",
     ),
     Rule(
         "azure-devops-token",
         ("AZDO",),
-        re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}(?![A-Za-z0-9])"),
+        r"(?<![A-Za-z0-9])[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}(?![A-Za-z0-9])",
         reach=(76,),
         shown="…AZDO… (84 characters)",
     ),
@@ -249,21 +265,21 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "telegram-token",
         (":AA",),
-        re.compile(r"(?<![A-Za-z0-9])\d{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])"),
+        r"(?<![A-Za-z0-9])\d{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])",
         reach=(8, 9, 10),
         shown="123456789:AA…",
     ),
     Rule(
         "discord-token",
         (),
-        re.compile(r"[MNO](?<![\w.-][MNO])(?P<number>(?<=([MNO]))[\w-]{22,27})\.[\w-]{6}\.[\w-]{27,45}(?![\w-])"),
-        seed=re.compile(r"[MNO][\w-]{22}"),
+        r"[MNO](?<![\w.-][MNO])(?P<number>(?<=([MNO]))[\w-]{22,27})\.[\w-]{6}\.[\w-]{27,45}(?![\w-])",
+        seed_expression=r"[MNO][\w-]{22}",
         shown="the token of a bot, whose first part is its number",
     ),
     Rule(
         "discord-webhook",
         ("/api/webhooks/",),
-        re.compile(r"/api/webhooks/\d{17,20}/(?P<secret>[\w-]{60,80})"),
+        r"/api/webhooks/\d{17,20}/(?P<secret>[\w-]{60,80})",
         shown="discord.com/api/webhooks/…",
     ),
     _token("digitalocean-token", "dop_v1_ doo_v1_ dor_v1_", f"{_HEX}{{64}}", "dop_v1_…"),
@@ -281,7 +297,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "terraform-token",
         (".atlasv1.",),
-        re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{60,70}(?![A-Za-z0-9])"),
+        r"(?<![A-Za-z0-9])[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{60,70}(?![A-Za-z0-9])",
         reach=(14,),
         shown="….atlasv1.…",
     ),
@@ -310,23 +326,21 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "bitcoin-private-key",
         (),
-        re.compile(r"[5KL](?<![A-Za-z0-9_+/=-][5KL])[1-9A-HJ-NP-Za-km-z]{50,51}(?![A-Za-z0-9_+/=-])"),
+        r"[5KL](?<![A-Za-z0-9_+/=-][5KL])[1-9A-HJ-NP-Za-km-z]{50,51}(?![A-Za-z0-9_+/=-])",
         check_base58,
-        seed=re.compile(r"[5KL][1-9A-HJ-NP-Za-km-z]{50}"),
+        seed_expression=r"[5KL][1-9A-HJ-NP-Za-km-z]{50}",
         shown="5…, K… or L… with its checksum",
     ),
     Rule(
         "crypto-private-key",
         ("private",),
-        re.compile(
-            rf"(?i)private[_ -]?key{_ASSIGNS_OR_IS}\\{{0,3}}[\"'`]?(?P<secret>(?:0x)?[0-9a-f]{{64}})(?![0-9a-f])"
-        ),
+        rf"(?i)private[_ -]?key{_ASSIGNS_OR_IS}\\{{0,3}}[\"'`]?(?P<secret>(?:0x)?[0-9a-f]{{64}})(?![0-9a-f])",
         shown="private key: 0x… (64 hexadecimal digits)",
     ),
     Rule(
         "crypto-seed-phrase",
         ("seed phrase", "recovery phrase", "mnemonic"),
-        re.compile(
+        (
             r"(?i)(?:seed phrase|recovery phrase|mnemonic(?: phrase)?)(?:[ \t]{1,4}is)?"
             r"[ \t\"'`]{0,4}[:=]?\s{0,4}[\"'`]?"
             r"(?P<secret>(?-i:[a-z]{3,8}(?:[ \t,]{1,2}[a-z]{3,8}){11,23}(?![a-z])))"
@@ -337,7 +351,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "authorization",
         ("authorization",),
-        re.compile(
+        (
             rf"(?i)authorization{_OPENS}[ \t]{{0,4}}[:=,][ \t]{{0,4}}{_OPENS}basic[ \t]{{1,4}}"
             r"(?P<secret>[A-Za-z0-9+/_-]{6,512}+={0,2})"
         ),
@@ -347,7 +361,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "authorization",
         ("authorization",),
-        re.compile(
+        (
             rf"(?i)authorization{_OPENS}[ \t]{{0,4}}[:=,][ \t]{{0,4}}{_OPENS}"
             r"(?:bearer|token|apikey|api-key)[ \t]{1,4}"
             r"(?P<secret>[A-Za-z0-9._~+/-]{12,4096}+={0,2})"
@@ -358,7 +372,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "url-password",
         ("://",),
-        re.compile(
+        (
             # As clients read it: up to the last @ before the host, even if other @ are not escaped. No character may
             # precede that could end a URL in a text.
             r"(?<=[A-Za-z0-9])://[^\s:@/?#\"'`<>]{0,128}:"
@@ -370,14 +384,14 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "connection-string-password",
         ("password", "pwd"),
-        re.compile(r"(?i)(?<=;)(?:password|pwd)[ \t]{0,2}=[ \t]{0,2}(?P<secret>[^\s;\"'`]{1,128})"),
+        r"(?i)(?<=;)(?:password|pwd)[ \t]{0,2}=[ \t]{0,2}(?P<secret>[^\s;\"'`]{1,128})",
         check_url_password,
         shown="Server=…;Password=… (the password alone)",
     ),
     Rule(
         "password",
         ("password", "passwort", "passphrase", "passcode", "passwd", "pwd"),
-        re.compile(rf"(?i)(?:password|passwort|passphrase|passcode|passwd|pwd){_ASSIGNS_OR_IS}{_value(256)}"),
+        rf"(?i)(?:password|passwort|passphrase|passcode|passwd|pwd){_ASSIGNS_OR_IS}{_value(256)}",
         check_password,
         shown="password = …, with a digit or a sign in it",
     ),
@@ -385,64 +399,62 @@ RULES: Final[tuple[Rule, ...]] = (
         "api-key",
         ("key", "token", "secret"),
         # Session tokens have more than a thousand characters.
-        re.compile(rf"(?i)(?:key|token|secret){_ASSIGNS_OR_IS}{_value(2048)}"),
+        rf"(?i)(?:key|token|secret){_ASSIGNS_OR_IS}{_value(2048)}",
         check_key,
         shown="api_key = …, token: …, client_secret = … (16 characters or more)",
     ),
     Rule(
         "iban",
         (),
-        re.compile(
-            r"\d\d(?<=[A-Za-z]{2}\d\d)(?<![A-Za-z0-9_+/=-][A-Za-z]{2}\d\d)(?=(?P<rest>(?:[ -]?[A-Za-z0-9]){11,30}))"
-        ),
+        r"\d\d(?<=[A-Za-z]{2}\d\d)(?<![A-Za-z0-9_+/=-][A-Za-z]{2}\d\d)(?=(?P<rest>(?:[ -]?[A-Za-z0-9]){11,30}))",
         check_iban,
-        seed=re.compile(r"[A-Za-z]{2}\d\d(?:[ -]?[A-Za-z0-9]){11}"),
+        seed_expression=r"[A-Za-z]{2}\d\d(?:[ -]?[A-Za-z0-9]){11}",
         shown="DE… with its country's length and its checksum",
     ),
     Rule(
         "payment-card",
         (),
-        re.compile(r"[2-6](?<![\w./#@+%$-][2-6])\d{12,18}(?![\w/@%-]|\.\d)"),
+        r"[2-6](?<![\w./#@+%$-][2-6])\d{12,18}(?![\w/@%-]|\.\d)",
         check_card,
-        seed=_CARD_SEED,
+        seed_expression=_CARD_SEED,
         shown="4… of 13 to 19 digits with an issuer and its checksum",
     ),
     Rule(
         "payment-card",
         (),
-        re.compile(_FOUR_BY_FOUR + r"(?!\w|(?P=gap)\d{3,4}(?!\d)|[/-]\d{3})"),
+        _FOUR_BY_FOUR + r"(?!\w|(?P=gap)\d{3,4}(?!\d)|[/-]\d{3})",
         check_card,
-        seed=_CARD_SEED,
+        seed_expression=_CARD_SEED,
         shown="the same in groups",
     ),
     Rule(
         "payment-card",
         (),
-        re.compile(_FOUR_BY_FOUR + r"(?=(?P=gap)\d{3,4}(?![\d-]|(?P=gap)\d))"),
+        _FOUR_BY_FOUR + r"(?=(?P=gap)\d{3,4}(?![\d-]|(?P=gap)\d))",
         check_card,
-        seed=_CARD_SEED,
+        seed_expression=_CARD_SEED,
         shown="the same before three digits more, such as a verification code",
     ),
     Rule(
         "payment-card",
         (),
-        re.compile(_FOUR_BY_FOUR + r"(?P=gap)\d{3}(?![\w-])"),
+        _FOUR_BY_FOUR + r"(?P=gap)\d{3}(?![\w-])",
         check_card,
-        seed=_CARD_SEED,
+        seed_expression=_CARD_SEED,
         shown="the same of 19 digits in groups",
     ),
     Rule(
         "payment-card",
         (),
-        re.compile(r"3(?<![\w./#@+%$-]3)(?<!\d[ -]3)\d{3}(?P<gap>[ -])\d{6}(?P=gap)\d{4,5}(?![\w-])"),
+        r"3(?<![\w./#@+%$-]3)(?<!\d[ -]3)\d{3}(?P<gap>[ -])\d{6}(?P=gap)\d{4,5}(?![\w-])",
         check_card,
-        seed=_CARD_SEED,
+        seed_expression=_CARD_SEED,
         shown="American Express and Diners Club in groups",
     ),
     Rule(
         "us-bank-account",
         ("routing", "aba"),
-        re.compile(
+        (
             r"(?i)(?<![a-z])(?:routing|aba)(?:[ _-]?transit)?(?:[ _-]?(?:number|no\.?|num|#))?[\s:#=\"']{0,5}(?:is )?"
             r"(?P<routing>\d{9})(?!\d)"
             r"[^\d]{0,12}(?:account|acct)[^\d\n]{0,20}(?P<secret>\d{4,17})(?!\d)"
@@ -453,7 +465,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "us-bank-account",
         ("account", "acct"),
-        re.compile(
+        (
             r"(?i)(?:account|acct)(?:[ _-]?(?:number|no\.?|num|#))?[\s:#=\"']{0,5}(?:is )?(?P<secret>\d{4,17})(?!\d)"
             r"[^\d]{0,12}(?:routing|aba)[^\d\n]{0,20}(?P<routing>\d{9})(?!\d)"
         ),

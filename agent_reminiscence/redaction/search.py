@@ -11,6 +11,7 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import accumulate
 from typing import Final
 
@@ -183,6 +184,8 @@ _OTHER_SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2
 _OTHER_HYPHENS = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
 
 
+# Only texts with other characters than ASCII need the table, and it takes over ten milliseconds to make.
+@cache
 def _lookalikes() -> dict[int, str]:
     """Each character that NFKC or its digit value makes equal to a single other one, mapped to that."""
     table = dict.fromkeys(map(ord, _OTHER_SPACES), " ") | dict.fromkeys(map(ord, _OTHER_HYPHENS), "-")
@@ -197,8 +200,9 @@ def _lookalikes() -> dict[int, str]:
     return table
 
 
-_LOOKALIKES = _lookalikes()
-_LOOKALIKE_CHARACTERS = frozenset(map(chr, _LOOKALIKES))
+@cache
+def _lookalike_characters() -> frozenset[str]:
+    return frozenset(map(chr, _lookalikes()))
 
 
 class _View:
@@ -217,8 +221,8 @@ class _View:
             seen = piece
             # Checked on the set of its characters, which is far faster than on each.
             characters = set(piece)
-            if not characters.isdisjoint(_LOOKALIKE_CHARACTERS):
-                seen = piece.translate(_LOOKALIKES)
+            if not characters.isdisjoint(_lookalike_characters()):
+                seen = piece.translate(_lookalikes())
             if _ESCAPE in characters or _INVISIBLE.search("".join(characters)):
                 for match in _INVISIBLE.finditer(seen):
                     self._omissions.append(start + match.start() - left_out)

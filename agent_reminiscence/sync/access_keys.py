@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from agent_reminiscence.domain.access import AccessKey, CreatedKey, KeyGrant
-from agent_reminiscence.services.access.keys import AccessKeys as AsyncAccessKeys
 from agent_reminiscence.sync.lifecycle import Twin
+
+if TYPE_CHECKING:
+    from agent_reminiscence.services.access.keys import AccessKeys as AsyncAccessKeys
 
 
 class AccessKeys(Twin):

@@ -18,10 +18,8 @@ from agent_reminiscence.domain.memory import ActiveMemory, IfExists
 from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.domain.turn import Turn
-from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.redaction.redactor import Redactor
 from agent_reminiscence.services.ledger.requests import UNSET, Unset
-from agent_reminiscence.services.recall.ranking import Weights
 from agent_reminiscence.sync.conversation import Conversation
 from agent_reminiscence.sync.event_index import EventIndex
 from agent_reminiscence.sync.lifecycle import Lifecycle
@@ -31,6 +29,9 @@ from agent_reminiscence.sync.memory_ledger import MemoryLedger
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
+
+    from agent_reminiscence.embedders.protocol import Embedder
+    from agent_reminiscence.services.recall.ranking import Weights
 
 
 class AgentMem(Lifecycle):

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 from uuid import UUID
 
-from agent_reminiscence.admin.audit import AuditAdmin as AsyncAuditAdmin
 from agent_reminiscence.domain.audit import AuditProgress, AuditReport
 from agent_reminiscence.domain.erasure import ErasureCheck, ErasurePreview, ErasureReceipt
 from agent_reminiscence.domain.history import MemoryHistory
@@ -16,6 +15,9 @@ from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.usage import MemoryUsage, TenantOverview
 from agent_reminiscence.services.ledger.requests import UNSET, Unset
 from agent_reminiscence.sync.lifecycle import Twin
+
+if TYPE_CHECKING:
+    from agent_reminiscence.admin.audit import AuditAdmin as AsyncAuditAdmin
 
 
 class AuditAdmin(Twin):

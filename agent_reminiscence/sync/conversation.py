@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from agent_reminiscence.conversation import Conversation as AsyncConversation
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.turn import Turn
 from agent_reminiscence.sync.lifecycle import Twin
+
+if TYPE_CHECKING:
+    from agent_reminiscence.conversation import Conversation as AsyncConversation
 
 
 class Conversation(Twin):

@@ -1,13 +1,16 @@
 # Written by scripts/write_sync.py from the asynchronous classes: `make sync` writes it anew.
-"""The blocking twin of `agent_reminiscence.services.reflection.memory_index.EventIndex`."""
+"""The blocking twin of `agent_reminiscence.services.reflection.event_index.EventIndex`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from agent_reminiscence.domain.event import Event
-from agent_reminiscence.services.reflection.memory_index import EventIndex as AsyncEventIndex
 from agent_reminiscence.sync.lifecycle import Twin
+
+if TYPE_CHECKING:
+    from agent_reminiscence.services.reflection.event_index import EventIndex as AsyncEventIndex
 
 
 class EventIndex(Twin):

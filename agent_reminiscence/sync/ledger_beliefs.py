@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from agent_reminiscence.domain.belief import Belief
 from agent_reminiscence.domain.event import Event
-from agent_reminiscence.services.graph.ledger_beliefs import LedgerBeliefs as AsyncLedgerBeliefs
 from agent_reminiscence.sync.lifecycle import Twin
 from agent_reminiscence.views.visibility import Visibility
+
+if TYPE_CHECKING:
+    from agent_reminiscence.services.graph.ledger_beliefs import LedgerBeliefs as AsyncLedgerBeliefs
 
 
 class LedgerBeliefs(Twin):

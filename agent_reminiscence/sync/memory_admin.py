@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-from agent_reminiscence.admin.memory_admin import MemoryAdmin as AsyncMemoryAdmin
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.outcome import RunOutcome
 from agent_reminiscence.sync.access_keys import AccessKeys
@@ -19,6 +19,9 @@ from agent_reminiscence.sync.reflections import Reflections
 from agent_reminiscence.sync.transfer_admin import TransferAdmin
 from agent_reminiscence.sync.vector_admin import VectorAdmin
 from agent_reminiscence.sync.work_admin import WorkAdmin
+
+if TYPE_CHECKING:
+    from agent_reminiscence.admin.memory_admin import MemoryAdmin as AsyncMemoryAdmin
 
 
 class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin):

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from agent_reminiscence.config.constants import MAX_GRAPH_ENTITIES
-from agent_reminiscence.domain.graph import ANY_TYPE, Entity, GraphPath, GraphTriple, Relationship, Subgraph
+from agent_reminiscence.domain.graph import ANY_TYPE, Entity, GraphPath, GraphTriple, Property, Relationship, Subgraph
 from agent_reminiscence.domain.trust import Source
-from agent_reminiscence.services.graph.memory_graph import MemoryGraph as AsyncMemoryGraph
-from agent_reminiscence.services.graph.memory_graph import Property
 from agent_reminiscence.sync.lifecycle import Twin
+
+if TYPE_CHECKING:
+    from agent_reminiscence.services.graph.memory_graph import MemoryGraph as AsyncMemoryGraph
 
 
 class MemoryGraph(Twin):

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.trust import Source
-from agent_reminiscence.services.ledger.memory_ledger import MemoryLedger as AsyncMemoryLedger
 from agent_reminiscence.sync.lifecycle import Twin
+
+if TYPE_CHECKING:
+    from agent_reminiscence.services.ledger.memory_ledger import MemoryLedger as AsyncMemoryLedger
 
 
 class MemoryLedger(Twin):

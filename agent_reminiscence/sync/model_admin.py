@@ -5,15 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from agent_reminiscence.admin.models import ModelAdmin as AsyncModelAdmin
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.remembering import RememberReport
 from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.sync.lifecycle import Twin
+
+if TYPE_CHECKING:
+    from agent_reminiscence.admin.models import ModelAdmin as AsyncModelAdmin
 
 
 class ModelAdmin(Twin):

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from agent_reminiscence.domain.payloads import ProfileRefresh
 from agent_reminiscence.domain.profile import Profile
-from agent_reminiscence.services.profiles.profiles import Profiles as AsyncProfiles
 from agent_reminiscence.sync.lifecycle import Twin
+
+if TYPE_CHECKING:
+    from agent_reminiscence.services.profiles.profiles import Profiles as AsyncProfiles
 
 
 class Profiles(Twin):

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from agent_reminiscence.domain.reflecting import ReflectionReport
-from agent_reminiscence.services.reflection.reflection import Reflections as AsyncReflections
 from agent_reminiscence.sync.lifecycle import Twin
 from agent_reminiscence.views.manifest import AgentManifest
 from agent_reminiscence.views.visibility import Visibility
+
+if TYPE_CHECKING:
+    from agent_reminiscence.services.reflection.reflection import Reflections as AsyncReflections
 
 
 class Reflections(Twin):

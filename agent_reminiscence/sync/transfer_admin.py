@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from agent_reminiscence.admin.transfer import TransferAdmin as AsyncTransferAdmin
 from agent_reminiscence.domain.progress import Step
 from agent_reminiscence.domain.transfer import (
     AddedMemory,
@@ -19,6 +18,9 @@ from agent_reminiscence.domain.transfer import (
 )
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.sync.lifecycle import Twin
+
+if TYPE_CHECKING:
+    from agent_reminiscence.admin.transfer import TransferAdmin as AsyncTransferAdmin
 
 
 class TransferAdmin(Twin):

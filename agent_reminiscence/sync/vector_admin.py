@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from agent_reminiscence.admin.vectors import VectorAdmin as AsyncVectorAdmin
 from agent_reminiscence.domain.generation import Generation, GenerationFill, ReembedProgress, ReembedReport
 from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.sync.lifecycle import Twin
+
+if TYPE_CHECKING:
+    from agent_reminiscence.admin.vectors import VectorAdmin as AsyncVectorAdmin
 
 
 class VectorAdmin(Twin):

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-from agent_reminiscence.admin.work import WorkAdmin as AsyncWorkAdmin
 from agent_reminiscence.domain.lifecycle import LifecycleReport
 from agent_reminiscence.domain.memory import ConsolidationReport
 from agent_reminiscence.domain.work import Health, Job, WorkReport
 from agent_reminiscence.sync.lifecycle import Twin
+
+if TYPE_CHECKING:
+    from agent_reminiscence.admin.work import WorkAdmin as AsyncWorkAdmin
 
 
 class WorkAdmin(Twin):

@@ -26,6 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
+from typing import NamedTuple
 
 from semantic_text_splitter import TextSplitter
 
@@ -50,8 +51,7 @@ _FENCE = re.compile(
 _WORD_CHARACTER = re.compile(r"[^\W_]")
 
 
-@dataclass(frozen=True, slots=True)
-class TextSpan:
+class TextSpan(NamedTuple):
     """A chunk as a span of its text.
 
     Attributes:
@@ -65,8 +65,7 @@ class TextSpan:
     speaker: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """Where an utterance begins, according to the caller's metadata; it runs to the next turn or the text's end.
 
     Attributes:
@@ -78,8 +77,7 @@ class Turn:
     speaker: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Beginning:
+class _Beginning(NamedTuple):
     """Where a chunk begins, including white space before its words."""
 
     at: int
@@ -180,8 +178,7 @@ class _Block:
     is_one_line_of_prose: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Fence:
+class _Fence(NamedTuple):
     """A fenced code block, from its opening to its closing fence, both included."""
 
     start: int

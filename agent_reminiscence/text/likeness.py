@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import combinations
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from rapidfuzz import process
@@ -80,8 +80,7 @@ _SCORES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class NamedEntity:
+class NamedEntity(NamedTuple):
     """An entity with what name matching needs.
 
     Attributes:
@@ -98,8 +97,7 @@ class NamedEntity:
     passages: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """A new entity and the known entity it most likely is.
 
     Attributes:

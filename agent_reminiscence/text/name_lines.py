@@ -90,8 +90,7 @@ class Word(NamedTuple):
     quoted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A line of a passage; `proves`: whether its capital letters are evidence."""
 
     words: list[Word]
@@ -99,8 +98,7 @@ class Line:
     is_shouted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """A passage, read into lines and words."""
 
     speaker: str | None

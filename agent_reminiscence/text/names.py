@@ -32,6 +32,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from typing import NamedTuple
 
 from agent_reminiscence.config.constants import MAX_ENTITY_NAME_CHARACTERS
 from agent_reminiscence.text.common import is_common
@@ -96,8 +97,7 @@ _TYPE_WORDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ExtractedEntity:
+class ExtractedEntity(NamedTuple):
     """Something that a text names, described only from that text.
 
     It has no id: the same text always gives the same, whatever the store knows.

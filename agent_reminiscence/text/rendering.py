@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property
 from itertools import accumulate
-from typing import Final
+from typing import Final, NamedTuple
 
 from agent_reminiscence.text.days import day_of, with_weekday
 from agent_reminiscence.text.folding import WORD
@@ -85,8 +85,7 @@ class Passage:
     is_concluded: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(NamedTuple):
     """A standing summary as it is shown, before all passages.
 
     Attributes:

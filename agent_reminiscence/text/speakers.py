@@ -21,7 +21,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from agent_reminiscence.text.common import is_common
 from agent_reminiscence.text.folding import fold_name
@@ -58,8 +58,7 @@ _MIN_SENTENCE_WORDS: Final = 3
 _MAX_READ_CHARACTERS: Final = 400
 
 
-@dataclass(frozen=True, slots=True)
-class LabelledLine:
+class LabelledLine(NamedTuple):
     """A line that begins with a label.
 
     Attributes:

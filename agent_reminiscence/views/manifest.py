@@ -6,18 +6,17 @@ import tomllib
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from agent_reminiscence.config.extras import require
+from agent_reminiscence.domain.model import StrictModel
 from agent_reminiscence.exceptions import ConfigurationError
 from agent_reminiscence.views.episodic import DEFAULT_WINDOW
 from agent_reminiscence.views.salience import SalienceWeights
 
 
-class MemoryManifest(BaseModel):
+class MemoryManifest(StrictModel):
     """How an agent remembers."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     window: int = Field(default=DEFAULT_WINDOW, ge=1, strict=True, description="How many events a prompt shows.")
     use_salience: bool = Field(default=False, description="Whether they are chosen by score; otherwise the last ones.")
@@ -30,7 +29,7 @@ class MemoryManifest(BaseModel):
     weights: SalienceWeights = SalienceWeights()
 
 
-class AgentManifest(BaseModel):
+class AgentManifest(StrictModel):
     """One agent.
 
     A TOML file has the same keys:
@@ -47,8 +46,6 @@ class AgentManifest(BaseModel):
         recency = 0.5
         kinds = { "dice.rolled" = 0.1 }
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1, pattern=r"\S", description="The `actor` of the agent's own events.")
     identity: str = Field(default="", description="Who the agent is: the beginning of its prompt, word for word.")

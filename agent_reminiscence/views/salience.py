@@ -17,10 +17,11 @@ from types import MappingProxyType
 from typing import Annotated, Final, Self
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.event_text import event_text
+from agent_reminiscence.domain.model import StrictModel
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.text.invisible import INVISIBLE
 from agent_reminiscence.text.words import analyse
@@ -55,10 +56,8 @@ _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 _Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class SalienceWeights(BaseModel):
+class SalienceWeights(StrictModel):
     """How the parts of a score are weighed. They need not add up to 1; only their proportions decide the order."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     relevance: _Weight = 0.30
     recency: _Weight = 0.40

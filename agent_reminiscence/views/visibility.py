@@ -10,10 +10,11 @@ from itertools import islice
 from typing import Final, Protocol
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from agent_reminiscence.domain.belief import REFLECTED, grounds_of, read_ids
 from agent_reminiscence.domain.event import Event, EventKind, is_user_kind
+from agent_reminiscence.domain.model import StrictModel
 from agent_reminiscence.exceptions import InvalidInputError
 
 INJECTED: Final = "user.injected"
@@ -33,13 +34,11 @@ class Written(Protocol):
         """Who wrote it; None if nobody did."""
 
 
-class Visibility(BaseModel):
+class Visibility(StrictModel):
     """Which events of a ledger an agent sees: its own, of any kind and turn, and those of global kinds.
 
     Kinds that begin with `memory.` are the package's own records: no view shows them, whoever wrote them.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     global_kinds: frozenset[str] = Field(default=GLOBAL_KINDS, description="Kinds that every agent sees.")
 

@@ -14,10 +14,9 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from agent_reminiscence.config.constants import EXPORT_FIRST
 from agent_reminiscence.database.embedded.programs import (
@@ -110,8 +109,7 @@ _SETTING_NAME: Final = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?")
 type _Answer = Literal["ready", "busy", "silent"]
 
 
-@dataclass(frozen=True, slots=True)
-class ServerAddress:
+class ServerAddress(NamedTuple):
     """Where a client finds the server.
 
     Attributes:

@@ -17,7 +17,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from agent_reminiscence.config.constants import PGVECTOR_MIN_VERSION, POSTGRES_MIN_VERSION
 from agent_reminiscence.database.versions import version_numbers
@@ -44,8 +44,7 @@ _PROGRAMS_CACHE: Final = Path("/var/cache/agent-reminiscence")
 _NOT_COPIED: Final = ("__pycache__", "include", "pgxs", "pkgconfig", "*.a", "doc", "man")
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(NamedTuple):
     """The system user that runs the server in place of root."""
 
     uid: int

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.database.connection import Deferred, Row, SqlExecutor
@@ -60,8 +60,7 @@ class AppendedText:
     chunk_starts: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(NamedTuple):
     """The memory that a text goes on with.
 
     Attributes:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.database.connection import SqlExecutor
@@ -14,8 +14,7 @@ type SegmentKey = tuple[UUID, int]
 """A memory, and a segment of its layout."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaidOutSegment:
+class LaidOutSegment(NamedTuple):
     """A segment of a memory's layout.
 
     Attributes:

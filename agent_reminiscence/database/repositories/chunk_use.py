@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.database.connection import SqlExecutor
@@ -14,8 +14,7 @@ from agent_reminiscence.database.repositories.arrays import uuid_array
 _SQL = load_queries("sql", "chunk_use")
 
 
-@dataclass(frozen=True, slots=True)
-class UsedChunk:
+class UsedChunk(NamedTuple):
     """A live shortterm chunk that was used since its importance was decided.
 
     Attributes:

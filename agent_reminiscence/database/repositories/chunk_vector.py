@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import batched
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -30,8 +30,7 @@ _MAX_GAP: Final = 4
 _HALFVEC_HEAD: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class MissingVector:
+class MissingVector(NamedTuple):
     """A chunk or heading without a vector, and what its text is made of.
 
     Attributes:
@@ -53,8 +52,7 @@ class MissingVector:
     is_cached: bool
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedText:
+class EmbeddedText(NamedTuple):
     """A chunk or heading that is to get a vector.
 
     Attributes:
@@ -110,8 +108,7 @@ class Dots:
 NO_DOTS: Final = Dots(np.zeros(0, np.int64), np.zeros(0, np.float32))
 
 
-@dataclass(frozen=True, slots=True)
-class StoredVectors:
+class StoredVectors(NamedTuple):
     """Some stored vectors.
 
     Attributes:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC
+from typing import NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -23,8 +23,7 @@ from agent_reminiscence.domain.index import LAYOUT_DTYPE
 _SQL = load_queries("sql", "event_index")
 
 
-@dataclass(frozen=True, slots=True)
-class Searched:
+class Searched(NamedTuple):
     """The events that a search may return.
 
     Attributes:
@@ -36,8 +35,7 @@ class Searched:
     kinds: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NewVector:
+class NewVector(NamedTuple):
     """The vector of what an event says."""
 
     position: int

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -50,8 +50,7 @@ class StreamState:
         return TextTotals(self.text_chunks, self.text_words, tuple(self.languages))
 
 
-@dataclass(frozen=True, slots=True)
-class TextTotals:
+class TextTotals(NamedTuple):
     """How many chunks and terms the texts of a stream have, and their languages, in order."""
 
     text_chunks: int

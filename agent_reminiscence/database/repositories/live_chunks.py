@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.config import constants
@@ -17,8 +17,7 @@ from agent_reminiscence.domain.trust import Source
 _SQL = load_queries("sql", "live_chunks")
 
 
-@dataclass(frozen=True, slots=True)
-class LiveChunk:
+class LiveChunk(NamedTuple):
     """A live chunk, with everything that decides about its end.
 
     Attributes:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Si
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import batched
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.config.constants import MAX_TEXT_CHUNKS, Tier
@@ -72,8 +72,7 @@ class NewChunk:
         return self.first_said or self.start_date
 
 
-@dataclass(frozen=True, slots=True)
-class NewFact:
+class NewFact(NamedTuple):
     """A statement derived from some chunks of a memory, by their ids."""
 
     chunk_id: UUID
@@ -111,8 +110,7 @@ class StoredText:
         return self.first_said or self.start_date
 
 
-@dataclass(frozen=True, slots=True)
-class PassageLabels:
+class PassageLabels(NamedTuple):
     """Whose words the passages of a memory's text are.
 
     Attributes:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.database.connection import Row, SqlExecutor
@@ -18,8 +18,7 @@ from agent_reminiscence.domain.trust import Source
 _SQL = load_queries("sql", "profile")
 
 
-@dataclass(frozen=True, slots=True)
-class LiveStatement:
+class LiveStatement(NamedTuple):
     """A chunk or a fact that holds now.
 
     Attributes:
@@ -41,8 +40,7 @@ class LiveStatement:
     language: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileWaits:
+class ProfileWaits(NamedTuple):
     """What profiles wait for besides events.
 
     Attributes:

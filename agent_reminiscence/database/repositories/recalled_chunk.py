@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.database.connection import SqlExecutor
@@ -14,8 +14,7 @@ from agent_reminiscence.database.repositories.arrays import uuid_array
 _SQL = load_queries("sql", "recalled_chunk")
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedRun:
+class ReportedRun(NamedTuple):
     """A run in which something was recalled.
 
     Attributes:

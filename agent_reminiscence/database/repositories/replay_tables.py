@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from typing import NamedTuple
 
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.generations import VECTOR_TABLE_PREFIX, current_generation, list_generations
@@ -20,8 +21,7 @@ from agent_reminiscence.domain.audit import Drift
 _PAGE_VECTORS = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class StoredMass:
+class StoredMass(NamedTuple):
     """The recorded number of tokens of a text, and what the text is made of.
 
     Attributes:

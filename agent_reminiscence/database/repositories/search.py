@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -28,8 +27,7 @@ _PAST_CHUNKS: Final = 1_000
 _SQL = load_queries("sql", "search")
 
 
-@dataclass(frozen=True, slots=True)
-class SearchedStream:
+class SearchedStream(NamedTuple):
     """What a search needs to know of a stream before it begins.
 
     Attributes:
@@ -54,8 +52,7 @@ class SearchedStream:
     days: tuple[date, date] | None
 
 
-@dataclass(frozen=True, slots=True)
-class FoundTerm:
+class FoundTerm(NamedTuple):
     """Where a term occurs.
 
     Attributes:
@@ -69,8 +66,7 @@ class FoundTerm:
     lengths: NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True)
-class Layouts:
+class Layouts(NamedTuple):
     """The texts of a tenant at a moment.
 
     Attributes:
@@ -84,8 +80,7 @@ class Layouts:
     ended: NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedStream:
+class OpenedStream(NamedTuple):
     """What the first statement of a search has read.
 
     Attributes:
@@ -104,8 +99,7 @@ class OpenedStream:
     layouts: Layouts | None
 
 
-@dataclass(frozen=True, slots=True)
-class PastChunk:
+class PastChunk(NamedTuple):
     """A chunk of a text of another moment.
 
     Attributes:
@@ -126,8 +120,7 @@ class PastChunk:
     passes: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(NamedTuple):
     """The heading of a memory's chunks that were added on one day."""
 
     number: int
@@ -137,8 +130,7 @@ class Heading:
     words: int
 
 
-@dataclass(frozen=True, slots=True)
-class GraphWeights:
+class GraphWeights(NamedTuple):
     """What the graph reaches from a query's names, and the weight of each item.
 
     Attributes:
@@ -150,8 +142,7 @@ class GraphWeights:
     certainty: float
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """The visible chunks behind an entity or a relationship, for one of its ids.
 
     Attributes:

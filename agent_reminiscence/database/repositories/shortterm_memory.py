@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.database.connection import SqlExecutor
@@ -14,8 +14,7 @@ from agent_reminiscence.domain.trust import Source
 _SQL = load_queries("sql", "shortterm_memory")
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A live shortterm chunk that is important, or was used since its importance was decided.
 
     Attributes:

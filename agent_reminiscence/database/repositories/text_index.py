@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from itertools import batched
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.database.connection import SqlExecutor
@@ -20,8 +19,7 @@ _ENTRY = struct.Struct(">HHH")
 _TEXTS_PER_STATEMENT: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class PostedText:
+class PostedText(NamedTuple):
     """The terms of a chunk or heading.
 
     Attributes:
@@ -36,8 +34,7 @@ class PostedText:
     terms: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class NewHeading:
+class NewHeading(NamedTuple):
     """The heading of a memory's chunks of one day."""
 
     number: int
@@ -46,8 +43,7 @@ class NewHeading:
     text_hash: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class TextTotals:
+class TextTotals(NamedTuple):
     """The growth of a tenant's layouts, in chunks and terms."""
 
     chunks: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.config.constants import Tier
@@ -14,8 +14,7 @@ from agent_reminiscence.domain.usage import TierUsage
 _SQL = load_queries("sql", "totals")
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryCounts:
+class MemoryCounts(NamedTuple):
     """How many memories and profiles there are."""
 
     active_memories: int
@@ -24,16 +23,14 @@ class MemoryCounts:
     profiles: int
 
 
-@dataclass(frozen=True, slots=True)
-class GraphCounts:
+class GraphCounts(NamedTuple):
     """The size of the graph."""
 
     entities: int
     relationships: int
 
 
-@dataclass(frozen=True, slots=True)
-class LiveText:
+class LiveText(NamedTuple):
     """The text of a live chunk."""
 
     chunk_id: UUID

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.database.connection import SqlExecutor
@@ -15,8 +15,7 @@ from agent_reminiscence.domain.work import Job, JobCounts
 _SQL = load_queries("sql", "work_queue")
 
 
-@dataclass(frozen=True, slots=True)
-class WorkState:
+class WorkState(NamedTuple):
     """What a stream's own row says of its work."""
 
     work_at: datetime | None
@@ -26,8 +25,7 @@ class WorkState:
     failed_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """How many times in a row a stream's work has failed, and whether it is now given up."""
 
     failed_attempts: int

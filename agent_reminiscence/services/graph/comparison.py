@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.database.connection import SqlExecutor
@@ -26,8 +26,7 @@ StoredState = Stored[Entity] | Stored[Relationship] | Stored[StatedBelief]
 """What Neo4j holds of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class GraphComparison:
+class GraphComparison(NamedTuple):
     """Neo4j compared with PostgreSQL at one moment."""
 
     state: GraphState

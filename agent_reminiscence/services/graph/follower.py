@@ -17,8 +17,9 @@ import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
@@ -89,8 +90,7 @@ class _NotedMeanwhileError(OvertakenError):
     """Another process has recorded Neo4j's progress; this does not mean that Neo4j's contents are wrong."""
 
 
-@dataclass(frozen=True, slots=True)
-class FollowReport:
+class FollowReport(NamedTuple):
     """What one catch-up did.
 
     Attributes:

@@ -15,6 +15,7 @@ from agent_reminiscence.domain.graph import (
     GraphPath,
     GraphPattern,
     GraphTriple,
+    Property,
     Relationship,
     Subgraph,
 )
@@ -37,8 +38,6 @@ from agent_reminiscence.services.runtime import Runtime
 
 # How far a neighbourhood or a path may reach.
 MAX_GRAPH_HOPS: Final = 6
-
-Property = str | int | float | bool
 
 
 class MemoryGraph:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from agent_reminiscence.database.repositories.graph.tables import KnownPeriod
 from agent_reminiscence.domain.trust import SOURCES, Source, may_end
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """When a relationship held, as somebody says.
 
     Attributes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
@@ -36,8 +36,7 @@ from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.text.folding import fold_text, name_key, snake_case
 
 
-@dataclass(frozen=True, slots=True)
-class _Named:
+class _Named(NamedTuple):
     """An entity that a statement names; a new one represents itself.
 
     Attributes:

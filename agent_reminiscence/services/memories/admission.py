@@ -7,7 +7,6 @@ for what it repeats.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple, Self
 from uuid import UUID
@@ -40,8 +39,7 @@ class Admitted(NamedTuple):
     repeating: NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class _Turns:
+class _Turns(NamedTuple):
     """The chunks from certain turns.
 
     Attributes:

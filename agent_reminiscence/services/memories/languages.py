@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
@@ -11,8 +11,7 @@ from agent_reminiscence.domain.payloads import LanguageOrigin, MemoryCreated
 from agent_reminiscence.text.languages import DEFAULT_LANGUAGE, recognise
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryLanguage:
+class MemoryLanguage(NamedTuple):
     """A memory's language, and how it was chosen."""
 
     language: str

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from agent_reminiscence.agents.plans import CreateIntent, Said, UpdateIntent
 from agent_reminiscence.domain.canonical import sha256
@@ -293,8 +293,7 @@ class _Stored:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Digests:
+class _Digests(NamedTuple):
     """The digests of a text to look for among chunks: of the whole text, or line by line."""
 
     whole: bytes

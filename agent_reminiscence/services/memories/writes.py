@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.config.constants import MAX_TEXT_CHUNKS
@@ -30,8 +30,7 @@ from agent_reminiscence.services.vectors.filling import EmbeddingService
 _logger = logging.getLogger("agent_reminiscence.memory")
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryRules:
+class MemoryRules(NamedTuple):
     """What the settings say of active memories.
 
     Attributes:
@@ -49,8 +48,7 @@ class MemoryRules:
     max_active_memories: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(NamedTuple):
     """A write that its transaction has made.
 
     Attributes:

@@ -12,11 +12,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from heapq import heapify, heappop, heappush
 from math import fsum, log2
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.domain.trust import Source
@@ -74,8 +73,7 @@ _LASTING_WORDS: Final[Mapping[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
+class Sentence(NamedTuple):
     """A sentence of a chunk that holds now, verbatim but for line breaks.
 
     Attributes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.domain.payloads import ModelUsage, ProfileCitation, ProfileMaker
@@ -11,8 +12,7 @@ from agent_reminiscence.domain.trust import Source, least_trusted
 from agent_reminiscence.text.tokens import count_lines
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One statement.
 
     Attributes:

@@ -7,9 +7,8 @@ was erased meanwhile. If it cannot be made, the former text stays.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.domain.event import EventKind
@@ -32,8 +31,7 @@ RETRY_PAUSE: Final = timedelta(hours=1)
 UNWRITTEN_LOOK: Final = timedelta(hours=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Refreshed:
+class Refreshed(NamedTuple):
     """What a run has written.
 
     Attributes:

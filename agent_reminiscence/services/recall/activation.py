@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.database.repositories.graph.store import EntityOutline, GraphOutline
@@ -17,8 +16,7 @@ GRAPH_DAMPING: Final = 0.5
 RARITY_MIN_CHUNKS: Final = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Activation:
+class Activation(NamedTuple):
     """Weights of entities and relationships, without zeros; none exceeds the number of seeds."""
 
     entities: Mapping[UUID, float]

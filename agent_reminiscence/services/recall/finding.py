@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,8 +68,7 @@ _REMEMBERED_TENANTS = 10_000
 _MOST_RANGES_ASKED = 10
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionVector:
+class QuestionVector(NamedTuple):
     """A question as read by an embedder.
 
     Attributes:
@@ -85,16 +84,14 @@ class QuestionVector:
     generation: Generation
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRows:
+class FoundRows(NamedTuple):
     """The best chunks, best first, with the fields of `SearchHit`; and whether the best ones match well enough."""
 
     rows: list[Row]
     is_found: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(NamedTuple):
     """The first statements of a search, and the question as read with the assumed languages and days."""
 
     request: SearchRequest

@@ -7,8 +7,8 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.config import constants
@@ -73,8 +73,7 @@ RECALL_CAPS = GraphFilter(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(NamedTuple):
     """The entities that a question names.
 
     Attributes:
@@ -87,16 +86,14 @@ class Named:
     stream: SearchedStream
 
 
-@dataclass(frozen=True, slots=True)
-class Reached:
+class Reached(NamedTuple):
     """What lies around the entities that a question names, or why that is left out."""
 
     named: Named
     outline: GraphOutline | Omission
 
 
-@dataclass(frozen=True, slots=True)
-class GraphPart:
+class GraphPart(NamedTuple):
     """What the graph adds to a search.
 
     Attributes:

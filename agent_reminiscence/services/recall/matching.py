@@ -9,15 +9,13 @@ was not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, slots=True)
-class MatchModel:
+class MatchModel(NamedTuple):
     """A logistic regression: from a hit's similarity to the question to the likelihood that its topic was discussed."""
 
     share_alone: float

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,8 +98,7 @@ class Question:
     """The weight of each chunk that the graph reaches, by number; above 0. None is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Vectors:
+class Vectors(NamedTuple):
     """What is known of the vectors of chunks and headings."""
 
     numbers: NDArray[np.int64]
@@ -111,8 +110,7 @@ class Vectors:
     """Shape (n,), `NORMS_DTYPE`, in the order of the layout."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(NamedTuple):
     """Chunks, best first; equal scores by day and number, the newest first. All arrays have one entry per chunk."""
 
     indices: NDArray[np.int64]

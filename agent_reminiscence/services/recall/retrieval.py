@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.database.connection import Row, SqlExecutor
@@ -41,8 +42,7 @@ _NO_VECTOR = Omission(reason="no_query_vector", count=1)
 _MAX_FOLLOWED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(NamedTuple):
     """What was read for a question: chunks, and what the graph adds."""
 
     best: FoundRows

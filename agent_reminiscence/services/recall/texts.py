@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +25,7 @@ from agent_reminiscence.services.vectors.cells import SEARCHED_CELLS, SEARCHED_H
 from agent_reminiscence.services.vectors.norms import window_norms
 
 
-@dataclass(frozen=True, slots=True)
-class TextsAround:
+class TextsAround(NamedTuple):
     """The surroundings of some chunks of a large tenant.
 
     Attributes:

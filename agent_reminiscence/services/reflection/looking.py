@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -38,8 +38,7 @@ class Eyes:
         return Onlooker(self.external_id, self.agent_name, tuple(sorted(self.visibility.global_kinds)))
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
+class Outlook(NamedTuple):
     """What a reflection is made from.
 
     Attributes:

@@ -24,7 +24,6 @@ from agent_reminiscence.domain.index import FIRST, are_among, chunk_number, posi
 from agent_reminiscence.embedders.wordllama import WORDLLAMA_MODEL
 from agent_reminiscence.exceptions import EmbeddingError, InvalidInputError, RedactionError
 from agent_reminiscence.resilience.retries import repeated
-from agent_reminiscence.services import validation
 from agent_reminiscence.services.recall.matching import BUNDLED_MATCH
 from agent_reminiscence.services.recall.occurrences import in_numbers, occurrences, rarity_weights
 from agent_reminiscence.services.recall.question import read_question
@@ -35,8 +34,6 @@ from agent_reminiscence.services.vectors.norms import INLINE_CHUNKS, window_norm
 
 _logger = logging.getLogger("agent_reminiscence.events")
 
-# A view that sees few of the events asks for more and more, until it has enough or there are no more.
-MAX_FOUND: Final = 1 << 20
 # How many events are looked up at once.
 _LOOKED_UP: Final = 5_000
 _LANGUAGES: Final = (EVENT_LANGUAGE,)
@@ -121,16 +118,26 @@ class EventSearch:
         return [event for event in events if texts[event.position] in failed] if may_pass else []
 
     async def search(
-        self, external_id: str, query: str, k: int, searched: Searched, among: Sequence[Event] | None = None
+        self,
+        external_id: str,
+        query: str,
+        k: int,
+        *,
+        actor: str | None,
+        kinds: tuple[str, ...],
+        among: Sequence[Event] | None,
     ) -> list[Event]:
         """The events that answer a question best, best first; deterministic.
 
         Args:
+            actor: Only this actor's events, and those of `kinds`; None is everybody's.
+            kinds: Kinds that are found whoever wrote them.
             among: Only these; None is all that may be searched.
 
         Raises:
             StoreError: The store is unavailable.
         """
+        searched = Searched(actor, kinds)
         positions = None if among is None else [event.position for event in among]
         return await repeated(
             lambda: self._search(external_id, query, k, searched, positions),
@@ -202,71 +209,6 @@ class EventSearch:
                 "the query has no vector; searching events by words only: %s", error, extra={"external_id": external_id}
             )
             return None
-
-
-class EventIndex:
-    """`memory.event_index(…)`: searches events of your own kinds by their text.
-
-    It is a `MemoryIndex` of `agent_reminiscence.views`. Every event is in the index of words from its append on, and an
-    erasure takes it out; `index` adds vectors, by which a search finds it in other words, too. Recall reads nothing of
-    it: whatever you append, `retrieve_memories` gives the same.
-
-    The object holds nothing: make it whenever you need it, in any process.
-    """
-
-    def __init__(
-        self, search: EventSearch, external_id: str | int | UUID, *, actor: str | None, kinds: Sequence[str]
-    ) -> None:
-        self._search = search
-        self._external_id = validation.external_id(external_id)
-        self._searched = Searched(
-            validation.optional_identifier("actor", actor), tuple(validation.event_kind(kind) for kind in kinds)
-        )
-
-    async def index(self, events: Sequence[Event]) -> list[Event]:
-        """Make the vectors that events lack; those that have one cost nothing.
-
-        Without an embedder, or while it fails, the events are found by their words. Erased events and those whose kind
-        begins with `memory.` are passed over.
-
-        Args:
-            events: As the ledger returned them.
-
-        Returns:
-            Those to be passed again, because the embedder failed. Views do so by themselves.
-
-        Raises:
-            InvalidInputError: An event is not in the ledger of this `external_id`.
-            StoreError: The store is unavailable.
-        """
-        return await self._search.embed(self._external_id, tuple(events)) if events else []
-
-    async def search(self, query: str, k: int = 8) -> list[Event]:
-        """The events that answer a question best, best first; fewer than `k` if no other event matches.
-
-        Args:
-            query: At most 20,000 characters.
-            k: At most this many, from 1 to 1,048,576.
-
-        Raises:
-            InvalidInputError: An argument is invalid.
-            StoreError: The store is unavailable.
-        """
-        return await self._find(query, k, None)
-
-    async def search_among(self, query: str, k: int, events: Sequence[Event]) -> list[Event]:
-        """As `search`, but of `events` only: views look for what an agent sees in one search.
-
-        Raises:
-            InvalidInputError: An argument is invalid.
-            StoreError: The store is unavailable.
-        """
-        return await self._find(query, k, tuple(events))
-
-    async def _find(self, query: str, k: int, among: Sequence[Event] | None) -> list[Event]:
-        text = validation.query(query)
-        most = validation.whole_number("k", k, minimum=1, maximum=MAX_FOUND)
-        return await self._search.search(self._external_id, text, most, self._searched, among)
 
 
 def _indexed(external_id: str, events: Sequence[Event]) -> list[Event]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.agents.material import cut
@@ -49,8 +49,7 @@ SHOWN_CHARACTERS: Final = 1_000
 _MAX_THRESHOLD: Final = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
+class _Shown(NamedTuple):
     """What a model is shown, and which event has which number."""
 
     deps: ReflectorDeps

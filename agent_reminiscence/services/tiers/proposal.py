@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
@@ -28,8 +28,7 @@ DERIVED_CONFIDENCE: Final = 0.9
 MODEL_SUMMARY_CHARACTERS: Final = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedFact:
+class PlannedFact(NamedTuple):
     """A statement derived from some chunks, given by their indices in the memory."""
 
     text: str
@@ -39,8 +38,7 @@ class PlannedFact:
     start_date: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedEnding:
+class PlannedEnding(NamedTuple):
     """A chunk, stored or new, that a new one shows to be over.
 
     Attributes:
@@ -54,8 +52,7 @@ class PlannedEnding:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedRelationshipEnding:
+class PlannedRelationshipEnding(NamedTuple):
     """A known relationship that a chunk says is over.
 
     Attributes:

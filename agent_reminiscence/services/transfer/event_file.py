@@ -25,9 +25,8 @@ file from a damaged one.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 FORMAT: Final = "agent_reminiscence.events"
@@ -57,8 +56,7 @@ COPY_AGAIN = "copy or export it again"
 EXPORT_AGAIN = "it was not written by an export or was changed since; export again"
 
 
-@dataclass(frozen=True, slots=True)
-class EventFileHeader:
+class EventFileHeader(NamedTuple):
     """A file's header.
 
     Attributes:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services.transfer.parts import BLOCK_BYTES, NotedFile
@@ -26,8 +25,7 @@ _INSIDE_ITEM: Final = re.compile(rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^
 _BETWEEN_ITEMS: Final = re.compile(rb'[^"\[\]{},]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{},]*+)*+', re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class JsonItem:
+class JsonItem(NamedTuple):
     """A value of a file.
 
     Attributes:

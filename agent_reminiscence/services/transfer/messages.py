@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.config.constants import MAX_ID_CHARACTERS
@@ -30,8 +29,7 @@ _FIELD_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,29}")
 _MAX_SHOWN_KEYS: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """One message of a chat.
 
     Attributes:
@@ -49,8 +47,7 @@ class Message:
     message_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class TextRecord:
+class TextRecord(NamedTuple):
     """A text of its own, with a title and without a speaker."""
 
     title: str

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from agent_reminiscence.config.constants import (
     MAX_CHUNK_TOKENS,
@@ -54,8 +54,7 @@ class SourceFile:
         return {"file": self.label or Path(self.name).name}
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(NamedTuple):
     """A file or folder that is not imported, and why; the reason begins with the line, if there is one."""
 
     name: str

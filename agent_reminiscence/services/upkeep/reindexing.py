@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from agent_reminiscence.config.constants import SCHEDULER_ROLE
 from agent_reminiscence.database import schema
@@ -20,16 +20,14 @@ from agent_reminiscence.services.vectors.renewal import NormRenewal
 _logger = logging.getLogger("agent_reminiscence.database")
 
 
-@dataclass(frozen=True, slots=True)
-class Reindexed:
+class Reindexed(NamedTuple):
     """The progress of a reindexing."""
 
     streams_done: int
     streams_total: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReindexReport:
+class ReindexReport(NamedTuple):
     """The result of a reindexing.
 
     Attributes:

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from agent_reminiscence.config.constants import MAX_EMBEDDING_DIMENSION, SCHEDULER_ROLE
 from agent_reminiscence.database.generations import (
@@ -50,8 +50,7 @@ _LOCK_CHECK_SECONDS: Final = 30.0
 ProgressCallback = Callable[[ReembedProgress], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """The model to change to.
 
     Attributes:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import batched
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -38,8 +37,7 @@ from agent_reminiscence.text.days import day_of
 _BATCH_VECTORS: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class MadeVectors:
+class MadeVectors(NamedTuple):
     """Vectors and masses of texts, by the SHA-256 of each text.
 
     Attributes:
@@ -52,8 +50,7 @@ class MadeVectors:
     is_complete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Created:
+class _Created(NamedTuple):
     """The parts of a new memory's text, in order.
 
     Attributes:

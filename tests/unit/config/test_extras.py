@@ -84,7 +84,7 @@ def test_a_setting_that_needs_a_missing_extra_is_refused_by_its_name(
 
 def test_the_command_without_its_extra_says_what_to_install() -> None:
     """In one line; the script is installed with or without the extra."""
-    done = run_without("cli", program="from agent_reminiscence_ledger import main\nsys.exit(main())")
+    done = run_without("cli", program="from agent_reminiscence_launcher import main\nsys.exit(main())")
 
     assert done.returncode == 2
     assert done.stderr == (

@@ -28,16 +28,15 @@ try:
 except ConfigurationError as error:
     sys.exit(str(error))
 """
-COMMAND = "import sys; from agent_reminiscence_ledger import main; sys.argv[1:] = ['doctor']; sys.exit(main())"
+COMMAND = "import sys; from agent_reminiscence_launcher import main; sys.argv[1:] = ['doctor']; sys.exit(main())"
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     """A folder with the package, as `pip` installs it."""
     folder = tmp_path / "site"
-    for name in ("agent_reminiscence", "cypher", "sql"):
+    for name in ("agent_reminiscence", "agent_reminiscence_launcher", "agent_reminiscence_ledger", "cypher", "sql"):
         shutil.copytree(CHECKOUT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(CHECKOUT / "agent_reminiscence_ledger.py", folder)
     (folder / "agent_reminiscence_ledger-0.1.0.dist-info").mkdir()
     return folder
 
@@ -72,7 +71,7 @@ def test_the_distribution_has_the_name_that_the_metadata_gives_it() -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
     assert project["name"] == "agent-reminiscence-ledger"
-    assert project["scripts"] == {"agent-reminiscence": "agent_reminiscence_ledger:main"}
+    assert project["scripts"] == {"agent-reminiscence": "agent_reminiscence_launcher:main"}
     assert installed_version() == project["version"] == metadata.version("agent-reminiscence-ledger")
 
 

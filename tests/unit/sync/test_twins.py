@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import sys
 from collections.abc import Iterator
+from inspect import get_annotations
 from pathlib import Path
-from typing import Any, get_overloads, get_type_hints
+from typing import Any, get_overloads
 
 import pytest
 
@@ -20,8 +22,9 @@ from agent_reminiscence.sync.lifecycle import Lifecycle
 from scripts import write_sync
 
 # What each twin that is handed out calls.
-_TWINS: dict[type, type] = {
-    get_type_hints(twin)["_wrapped"]: twin for twin in (getattr(sync, name) for name in sync.__all__)
+_TWINS: dict[Any, type] = {
+    write_sync.Source(sys.modules[twin.__module__]).definition(get_annotations(twin)["_wrapped"]): twin
+    for twin in (getattr(sync, name) for name in sync.__all__)
 }
 _PAIRS = [pytest.param(original, twin, id=twin.__name__) for original, twin in _TWINS.items()]
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.config.constants import (
@@ -57,8 +57,7 @@ class KnownEntityName:
     mentions: int
 
 
-@dataclass(frozen=True, slots=True)
-class KnownRelationship:
+class KnownRelationship(NamedTuple):
     """A relationship with its ends as stated."""
 
     relationship_id: UUID
@@ -91,8 +90,7 @@ class StatedRelationship:
     memory_ids: frozenset[UUID]
 
 
-@dataclass(frozen=True, slots=True)
-class KnownPeriod:
+class KnownPeriod(NamedTuple):
     """When a relationship between two entities, as stated, holds, and who says so.
 
     Attributes:
@@ -112,16 +110,14 @@ class KnownPeriod:
     sources: tuple[Source, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MergeState:
+class MergeState(NamedTuple):
     """Whether an entity was merged into another, and the canonical one; that is the entity itself if it was not."""
 
     is_merged: bool
     canonical_id: UUID
 
 
-@dataclass(frozen=True, slots=True)
-class EntityOrigin:
+class EntityOrigin(NamedTuple):
     """What a canonical entity is called itself, and the memory that named it so first."""
 
     entity_id: UUID
@@ -129,8 +125,7 @@ class EntityOrigin:
     memory_id: UUID
 
 
-@dataclass(frozen=True, slots=True)
-class ReachedEntities:
+class ReachedEntities(NamedTuple):
     """What a walk through the graph reaches with one hop.
 
     Attributes:
@@ -142,8 +137,7 @@ class ReachedEntities:
     is_cut: bool
 
 
-@dataclass(frozen=True, slots=True)
-class MatchedIds:
+class MatchedIds(NamedTuple):
     """A relationship that matches a pattern, with its ends."""
 
     relationship_id: UUID

@@ -1,4 +1,4 @@
-"""Starts the command line, from outside the package `agent_reminiscence`.
+"""Checks the installation, from outside the package `agent_reminiscence`, of which it imports nothing.
 
 The distribution `agent-reminiscence` on the package index is another project with the same import name. Installed into
 one environment, each overwrites files of the other, and uninstalling either removes files of both. So what looks for
@@ -7,21 +7,18 @@ the other one's files must not be in the package itself.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Final
 
 DISTRIBUTION: Final = "agent-reminiscence-ledger"
 
 _OTHER: Final = "agent-reminiscence"
-_PACKAGE: Final = Path(__file__).parent / "agent_reminiscence"
+_PACKAGE: Final = Path(__file__).parent.parent / "agent_reminiscence"
 # Modules of the other project that this one does not have.
 _THEIRS: Final = ("services/central_storage.py", "services/llm_model_provider.py", "utils/agent_logger.py")
 # Modules of both.
 _SHARED: Final = ("__init__.py", "core.py", "config/settings.py")
 _REMEDY: Final = f"run `pip uninstall {_OTHER} {DISTRIBUTION}`, then install {DISTRIBUTION} again"
-# As of every command that was called incorrectly.
-_EXIT_USAGE: Final = 2
 
 
 def find_fault(package: Path = _PACKAGE) -> str | None:
@@ -46,26 +43,4 @@ def find_fault(package: Path = _PACKAGE) -> str | None:
             f"{package / lost[0]} is missing, most likely because the distribution {_OTHER}, which has a file of that"
             f" name, was uninstalled; {_REMEDY}"
         )
-    return None
-
-
-def main() -> int:
-    """Run the command in `sys.argv` and return the exit code; 2 if the installation cannot run any."""
-    fault = find_fault() or _missing_extra()
-    if fault is not None:
-        sys.stderr.write(f"agent-reminiscence: {fault}\n")
-        return _EXIT_USAGE
-    from agent_reminiscence import cli
-
-    return cli.main()
-
-
-def _missing_extra() -> str | None:
-    from agent_reminiscence.config.extras import require
-    from agent_reminiscence.exceptions import ConfigurationError
-
-    try:
-        require("cli", "the command line")
-    except ConfigurationError as error:
-        return str(error)
     return None

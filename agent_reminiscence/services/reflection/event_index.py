@@ -1,0 +1,82 @@
+"""`memory.event_index(…)`: what a caller searches events of its own kinds with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from agent_reminiscence.domain.event import Event
+from agent_reminiscence.services import validation
+
+if TYPE_CHECKING:
+    from agent_reminiscence.services.reflection.memory_index import EventSearch
+
+# A view that sees few of the events asks for more and more, until it has enough or there are no more.
+MAX_FOUND: Final = 1 << 20
+
+
+class EventIndex:
+    """`memory.event_index(…)`: searches events of your own kinds by their text.
+
+    It is a `MemoryIndex` of `agent_reminiscence.views`. Every event is in the index of words from its append on, and an
+    erasure takes it out; `index` adds vectors, by which a search finds it in other words, too. Recall reads nothing of
+    it: whatever you append, `retrieve_memories` gives the same.
+
+    The object holds nothing: make it whenever you need it, in any process.
+    """
+
+    def __init__(
+        self, search: EventSearch, external_id: str | int | UUID, *, actor: str | None, kinds: Sequence[str]
+    ) -> None:
+        self._search = search
+        self._external_id = validation.external_id(external_id)
+        self._actor = validation.optional_identifier("actor", actor)
+        self._kinds = tuple(validation.event_kind(kind) for kind in kinds)
+
+    async def index(self, events: Sequence[Event]) -> list[Event]:
+        """Make the vectors that events lack; those that have one cost nothing.
+
+        Without an embedder, or while it fails, the events are found by their words. Erased events and those whose kind
+        begins with `memory.` are passed over.
+
+        Args:
+            events: As the ledger returned them.
+
+        Returns:
+            Those to be passed again, because the embedder failed. Views do so by themselves.
+
+        Raises:
+            InvalidInputError: An event is not in the ledger of this `external_id`.
+            StoreError: The store is unavailable.
+        """
+        return await self._search.embed(self._external_id, tuple(events)) if events else []
+
+    async def search(self, query: str, k: int = 8) -> list[Event]:
+        """The events that answer a question best, best first; fewer than `k` if no other event matches.
+
+        Args:
+            query: At most 20,000 characters.
+            k: At most this many, from 1 to 1,048,576.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            StoreError: The store is unavailable.
+        """
+        return await self._find(query, k, None)
+
+    async def search_among(self, query: str, k: int, events: Sequence[Event]) -> list[Event]:
+        """As `search`, but of `events` only: views look for what an agent sees in one search.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            StoreError: The store is unavailable.
+        """
+        return await self._find(query, k, tuple(events))
+
+    async def _find(self, query: str, k: int, among: Sequence[Event] | None) -> list[Event]:
+        text = validation.query(query)
+        most = validation.whole_number("k", k, minimum=1, maximum=MAX_FOUND)
+        return await self._search.search(
+            self._external_id, text, most, actor=self._actor, kinds=self._kinds, among=among
+        )

@@ -101,6 +101,7 @@ async def test_what_is_no_reflection_states_no_belief(memory: AgentMem, test_ser
         assert await db.fetch_all("SELECT graph_head FROM memory_stream") == [{"graph_head": seen.position + 3}]
 
 
+@pytest.mark.thorough
 async def test_many_beliefs_are_judged_like_few(memory: AgentMem) -> None:
     """Beyond the number from which on it happens in a thread."""
     seen = await memory.ledger.append("run", "world.observed", {"text": "The lamp is out."})

@@ -156,6 +156,7 @@ def test_empty_files_and_messages_without_text_are_counted(cli: CommandLine, tmp
     assert "1 message without text was skipped" in output
 
 
+@pytest.mark.thorough
 def test_search_takes_the_limits_of_retrieval(cli: CommandLine, chat: Path) -> None:
     """Each option reaches the search."""
     cli("ingest", chat, "--external-id", "crew")
@@ -388,6 +389,7 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
+@pytest.mark.thorough
 def test_help_names_every_command() -> None:
     """What there is can be found without a manual, on standard output."""
     finished = program("--help")
@@ -399,6 +401,7 @@ def test_help_names_every_command() -> None:
     assert program("--version").returncode == 0
 
 
+@pytest.mark.thorough
 def test_standard_input_an_embedded_server_and_doctor_work_together(folder: Path) -> None:
     """The real program in processes of its own: doctor makes the server, ingest reads a pipe, search finds it."""
     settings = {"REMINISCENCE_DATA_DIR": str(folder / "data"), "REMINISCENCE_CHUNK_PARTITIONS": "2"}
@@ -422,6 +425,7 @@ def test_standard_input_an_embedded_server_and_doctor_work_together(folder: Path
     assert json.loads(found.stdout)["hits"][0]["title"] == "Grüße"
 
 
+@pytest.mark.thorough
 def test_an_error_of_the_program_is_one_line_without_traceback() -> None:
     """What a user sees of an error is the error."""
     finished = program("memories", "--external-id", "a", settings={"REMINISCENCE_POSTGRES_DSN": "oracle://x"})

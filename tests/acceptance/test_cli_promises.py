@@ -138,6 +138,7 @@ def test_remembered_words_do_not_command_the_terminal(cli: CommandLine, config: 
         assert cli(*words, *_TENANT, "--json").isascii()
 
 
+@pytest.mark.thorough
 def test_an_archived_memory_leaves_the_list_and_its_words_stay_or_end(
     cli: CommandLine, stored: tuple[ActiveMemory, ActiveMemory]
 ) -> None:
@@ -188,6 +189,7 @@ def test_verify_says_that_all_is_as_the_ledger_says(cli: CommandLine) -> None:
     assert f"head 5, chain {stream['chain']}" in output
 
 
+@pytest.mark.thorough
 def test_drift_is_exit_code_1_until_it_is_mended(
     cli: CommandLine, stored: tuple[ActiveMemory, ActiveMemory], tamper: Callable[[str], None]
 ) -> None:
@@ -241,6 +243,7 @@ def test_many_differences_are_counted_and_json_lists_them_all(
     assert len(cli.json("verify", *_TENANT)["streams"][0]["drift"]) > 40
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("stored")
 def test_a_changed_ledger_is_exit_code_1_and_is_not_rebuilt_from(
     cli: CommandLine, tamper: Callable[[str], None]
@@ -301,6 +304,7 @@ def test_a_dry_run_lists_what_would_be_erased_and_changes_nothing(
     assert len(cli.json("memories", *_TENANT)) == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("scope", "left"),
     [("memory", ["The tide"]), ("conversation", ["The tide"]), ("text", ["The boat"]), ("tenant", [])],
@@ -442,6 +446,7 @@ class Terminal:
         return self._process.returncode, output.decode()
 
 
+@pytest.mark.thorough
 def test_at_a_terminal_erase_shows_what_it_would_reach_and_asks(
     cli: CommandLine, config: Callable[..., Config], stored: tuple[ActiveMemory, ActiveMemory], tmp_path: Path
 ) -> None:
@@ -477,6 +482,7 @@ def test_at_a_terminal_erase_shows_what_it_would_reach_and_asks(
 # Export and import ----------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("stored")
 def test_an_export_becomes_the_same_memories_elsewhere(cli: CommandLine, tmp_path: Path) -> None:
     """Under another id, once; the chain that both print shows that nothing was lost on the way."""
@@ -499,6 +505,7 @@ def test_an_export_becomes_the_same_memories_elsewhere(cli: CommandLine, tmp_pat
     assert len(listed[0]) == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("stored")
 def test_a_file_that_cannot_be_used_is_a_wrong_call(cli: CommandLine, tmp_path: Path) -> None:
     """An existing target is replaced only when that is asked for; damage is named, and nothing is imported."""

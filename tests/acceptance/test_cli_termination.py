@@ -53,6 +53,7 @@ def _postmaster(data_dir: Path) -> int:
     return int((data_dir / "postgres" / "postmaster.pid").read_text().split()[0])
 
 
+@pytest.mark.thorough
 def test_a_terminated_worker_leaves_no_server(data_dir: Path) -> None:
     """It is the only user of its server, which it stops before it ends."""
     worker = _command("worker", "--data-dir", data_dir)
@@ -73,6 +74,7 @@ def test_a_terminated_worker_leaves_no_server(data_dir: Path) -> None:
     assert not (data_dir / "postgres" / "postmaster.pid").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.everyday("background", why="the other differs by an interrupt that it could take and never gets")
 @pytest.mark.parametrize("ignores_interrupts", [False, True], ids=["foreground", "background"])
 async def test_a_terminated_command_closes_what_it_has_open(data_dir: Path, ignores_interrupts: bool) -> None:

@@ -106,6 +106,7 @@ def test_work_that_was_given_up_is_named_and_can_be_retried(
     assert cli.json("jobs", "retry") == {"queued": 0}
 
 
+@pytest.mark.thorough
 @pytest.mark.everyday("15", why="both signals have one handler")
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 def test_a_worker_of_its_own_process_works_until_it_is_asked_to_stop(

@@ -57,6 +57,7 @@ async def check_chunks(memory: AgentMem, tenant: str) -> None:
     assert Counter(texts(found)) == said
 
 
+@pytest.mark.promise
 @SECOND_SERVER_THOROUGHLY
 async def test_fifty_tasks_on_one_tenant_lose_nothing(memory: AgentMem) -> None:
     """Each creates a memory of its own and updates one that all share; every write is there, once."""
@@ -81,6 +82,7 @@ async def test_fifty_tasks_on_one_tenant_lose_nothing(memory: AgentMem) -> None:
     assert {event.payload["number"] for event in events if event.kind == "task.ended"} == set(range(50))
 
 
+@pytest.mark.promise
 async def test_fifty_tasks_on_fifty_tenants_do_not_meet(memory: AgentMem) -> None:
     """Each tenant has its own stream, whole and in order, and finds its own words only."""
 
@@ -102,6 +104,7 @@ async def test_fifty_tasks_on_fifty_tenants_do_not_meet(memory: AgentMem) -> Non
         assert texts(await memory.retrieve_memories(tenant, "version")) == [f"Version 6 of {number}."]
 
 
+@pytest.mark.thorough
 @SECOND_SERVER_THOROUGHLY
 async def test_of_writers_that_read_the_same_version_one_wins(memory: AgentMem) -> None:
     """With `expected_version`, nobody overwrites what he has not seen; all get there by reading again."""
@@ -129,6 +132,7 @@ async def test_of_writers_that_read_the_same_version_one_wins(memory: AgentMem) 
     await check_stream(memory, "agent-1")
 
 
+@pytest.mark.thorough
 @SECOND_SERVER_THOROUGHLY
 async def test_two_objects_on_one_database_share_everything(config: Callable[..., Config]) -> None:
     """As two processes would: each sees the other's writes at once, and positions stay gapless."""
@@ -156,6 +160,7 @@ STEP = st.one_of(
 
 
 # One database serves all examples; each has a tenant of its own.
+@pytest.mark.thorough
 @settings(
     max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
@@ -196,6 +201,7 @@ async def test_any_writes_of_any_tasks_leave_the_ledger_whole(
     assert notes == {note_id: said for mine in expected for note_id, said in mine.items()}
 
 
+@pytest.mark.thorough
 async def test_a_call_that_is_cancelled_is_done_or_not(config: Callable[..., Config]) -> None:
     """Cancelled at any moment, a write is in the ledger and in the memory, or in neither; the object goes on."""
     chance = random.Random(7)
@@ -259,6 +265,7 @@ async def test_a_statement_that_runs_too_long_is_ended(
         assert len(await all_events(memory, "agent-1")) == 1
 
 
+@pytest.mark.thorough
 async def test_connections_that_died_while_idle_are_replaced(
     config: Callable[..., Config], server: Server, database: str
 ) -> None:

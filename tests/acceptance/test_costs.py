@@ -185,6 +185,7 @@ async def _update(memory: AgentMem, memory_id: UUID, changes: dict[int, str]) ->
     return made.write
 
 
+@pytest.mark.thorough
 async def test_a_changed_paragraph_costs_itself(memory: AgentMem, meter: Meter) -> None:
     """Of 200 chunks one is new: one text is embedded, and each of its words gets an entry.
 
@@ -223,6 +224,7 @@ async def test_a_changed_paragraph_costs_itself(memory: AgentMem, meter: Meter) 
         }
 
 
+@pytest.mark.thorough
 async def test_a_consolidation_embeds_nothing_and_writes_what_it_rates_otherwise(
     memory: AgentMem, meter: Meter
 ) -> None:

@@ -44,6 +44,7 @@ def _demo(folder: Path, *arguments: str, **settings: str) -> subprocess.Complete
     )
 
 
+@pytest.mark.thorough
 def test_the_demo_holds_what_it_claims_and_leaves_nothing_behind(temporary_folder: Path) -> None:
     """Without a terminal, in an encoding that lacks its characters, whatever the environment sets."""
     finished = _demo(
@@ -79,6 +80,7 @@ def test_the_demo_as_json_is_one_document_with_every_claim(temporary_folder: Pat
     assert folder.is_dir()
 
 
+@pytest.mark.thorough
 async def test_the_demo_notices_when_a_claim_does_not_hold(config: Callable[..., Config]) -> None:
     """Its checks can fail: a write that is not in the story is found out."""
     stage = Stage()

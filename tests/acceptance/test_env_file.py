@@ -111,6 +111,7 @@ async def test_a_memory_opens_where_the_environment_says(
     _assert_nobody_called(planted[1])
 
 
+@pytest.mark.thorough
 def test_the_program_looks_at_its_own_server(planted: tuple[Path, socket.socket]) -> None:
     """With nothing but a data folder in the environment, the server of the `.env` is not even tried."""
     folder, thief = planted

@@ -93,6 +93,7 @@ async def _check_gone(memory: AgentMem, db: SqlExecutor, tenant: str, word: str)
 # --- What erase does -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 async def test_an_erased_memory_is_gone_with_all_its_versions(memory: AgentMem, superuser: SqlExecutor) -> None:
     """Nothing finds it at any moment, its events are empty, and what is said elsewhere stays."""
     secret, kept = await _fill(memory)
@@ -154,6 +155,7 @@ async def test_erasing_by_text_reaches_what_only_an_old_version_said(memory: Age
     assert [note.id for note in await memory.get_active_memories("agent-1")] == [kept.id]
 
 
+@pytest.mark.thorough
 async def test_a_whole_tenant_is_erased_and_can_be_written_to_again(memory: AgentMem, superuser: SqlExecutor) -> None:
     """Only emptied rows and the receipt are left; the next write takes the next position. Other tenants stay."""
     await _fill(memory)
@@ -261,6 +263,7 @@ async def test_a_retry_with_an_erased_key_makes_a_new_memory(memory: AgentMem) -
     assert [note.id for note in await memory.get_active_memories("agent-1")] == [again.id]
 
 
+@pytest.mark.thorough
 async def test_an_archived_memory_is_erased_like_any_other(memory: AgentMem, superuser: SqlExecutor) -> None:
     """It has left the active list, not the ledger."""
     secret, _ = await _fill(memory)
@@ -272,6 +275,7 @@ async def test_an_archived_memory_is_erased_like_any_other(memory: AgentMem, sup
     await _check_gone(memory, superuser, "agent-1", "xyl")
 
 
+@pytest.mark.thorough
 async def test_an_older_export_of_the_same_stream_brings_nothing_back(
     memory: AgentMem, superuser: SqlExecutor, tmp_path: Path
 ) -> None:
@@ -287,6 +291,7 @@ async def test_an_older_export_of_the_same_stream_brings_nothing_back(
     await _check_gone(memory, superuser, "agent-1", "xyl")
 
 
+@pytest.mark.thorough
 async def test_an_export_after_an_erasure_can_be_imported_and_checked_elsewhere(
     memory: AgentMem, superuser: SqlExecutor, tmp_path: Path
 ) -> None:
@@ -335,6 +340,7 @@ async def test_a_dry_run_changes_nothing_and_lists_what_is_erased_then(
     assert events <= {event.position for event in receipt.events}
 
 
+@pytest.mark.thorough
 async def test_erasing_twice_erases_nothing_more(memory: AgentMem) -> None:
     """By id the memory is no longer there; by the other ways the second receipt is empty."""
     secret, _ = await _fill(memory)
@@ -376,6 +382,7 @@ async def test_what_is_not_there_cannot_be_told_from_what_is_anothers(memory: Ag
     assert await stored_rows(superuser) == before
 
 
+@pytest.mark.thorough
 async def test_another_tenants_text_and_conversation_are_out_of_reach(memory: AgentMem, superuser: SqlExecutor) -> None:
     """An erasure that finds nothing leaves an empty receipt and nothing else, whatever others hold."""
     await _fill(memory)
@@ -531,6 +538,7 @@ _OTHERWISE = [
 ]
 
 
+@pytest.mark.thorough
 async def test_what_is_spelled_otherwise_stays(memory: AgentMem) -> None:
     """Case, accents and spaces count, and how JSON writes a character is not what it is."""
     for stored, asked in _OTHERWISE:
@@ -548,6 +556,7 @@ _OURS = [
 ]
 
 
+@pytest.mark.thorough
 async def test_our_own_names_ids_and_positions_are_no_text(memory: AgentMem) -> None:
     """A word that stands in every event or row, because the package put it there, reaches no memory."""
     said = "a" * 117 + ". "
@@ -600,6 +609,7 @@ async def test_a_text_is_found_in_every_place_that_a_caller_fills(
     await _check_gone(memory, superuser, "agent-1", word.lower())
 
 
+@pytest.mark.thorough
 async def test_a_text_in_the_middle_of_a_long_stream_is_found(memory: AgentMem) -> None:
     """The ledger is read in pages; none of them is left out, and neither is an event at the border of two."""
     for number in range(0, 1_100, 550):
@@ -619,6 +629,7 @@ async def test_a_text_in_the_middle_of_a_long_stream_is_found(memory: AgentMem) 
 # --- Receipts --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 async def test_a_receipt_is_an_event_survives_a_file_and_says_nothing(memory: AgentMem, tmp_path: Path) -> None:
     """It can be kept anywhere and checked years later; ids, numbers and digests are all that it holds."""
     secret, _ = await _fill(memory)
@@ -808,6 +819,7 @@ def held(socket_server: SocketServer, database: str) -> Callable[[], Any]:
     return lambda: streams_held(socket_server.superuser(database))
 
 
+@pytest.mark.thorough
 async def test_two_erasures_at_once_do_not_bring_each_others_memories_back(
     memory: AgentMem, superuser: SqlExecutor, held: Callable[[], Any]
 ) -> None:
@@ -828,6 +840,7 @@ async def test_two_erasures_at_once_do_not_bring_each_others_memories_back(
     await _check_gone(memory, superuser, "agent-1", "xyl")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("repair", ["rebuild", "verify"])
 async def test_a_rebuild_under_way_does_not_bring_back_what_is_erased(
     memory: AgentMem, superuser: SqlExecutor, held: Callable[[], Any], repair: str
@@ -851,6 +864,7 @@ async def test_a_rebuild_under_way_does_not_bring_back_what_is_erased(
     await _check_gone(memory, superuser, "agent-1", "xyl")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("had_it", [True, False])
 async def test_what_is_written_while_an_erasure_waits_is_erased_too(
     memory: AgentMem, superuser: SqlExecutor, held: Callable[[], Any], had_it: bool
@@ -873,6 +887,7 @@ async def test_what_is_written_while_an_erasure_waits_is_erased_too(
     await _check_gone(memory, superuser, "agent-1", "xylophone")
 
 
+@pytest.mark.thorough
 async def test_an_update_that_waits_behind_an_erasure_finds_no_memory(
     memory: AgentMem, superuser: SqlExecutor, held: Callable[[], Any]
 ) -> None:

@@ -81,6 +81,7 @@ def test_an_example_of_a_framework_is_short(name: str) -> None:
 
 
 # Each of these leads through other parts of the package; test_an_example_can_be_run_again runs all of them, thoroughly.
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", ["answer_questions.py", "follow_a_run.py", "import_chat.py", "multi_agent.py", "react_agent.py"]
 )

@@ -150,6 +150,7 @@ async def _check_pool(memory: AgentMem, size: int) -> None:
 # Lost connections -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.everyday(
     "create-*",
     "append-message",
@@ -185,6 +186,7 @@ async def test_a_write_with_a_key_survives_a_cut_at_any_message(
         await _check_pool(memory, 10)
 
 
+@pytest.mark.thorough
 @pytest.mark.everyday(
     "create-*", "append-message", "conversation-message", why="all writes share what is done at COMMIT"
 )
@@ -225,6 +227,7 @@ async def test_a_write_without_a_key_is_not_repeated_once_commit_was_sent(
     assert unknown == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.everyday("message", why="what a lost answer does is shown by writes")
 @pytest.mark.parametrize("loss", get_args(Loss))
 async def test_a_reflection_survives_a_cut_at_any_message(
@@ -397,6 +400,7 @@ async def test_what_follows_a_write_may_time_out_without_it(
 # Cancelled calls ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 async def test_calls_cancelled_at_random_points_are_whole_or_absent(
     config: Callable[..., Config], superuser: SqlExecutor
 ) -> None:
@@ -501,6 +505,7 @@ async def test_a_call_cancelled_between_attempts_stops_at_once(
         await _check_pool(memory, 10)
 
 
+@pytest.mark.thorough
 async def test_a_memory_opens_although_a_connection_is_lost_meanwhile(
     behind_proxy: Callable[..., Config], proxy: FaultyProxy, hurried: None
 ) -> None:

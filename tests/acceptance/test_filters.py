@@ -266,6 +266,7 @@ _ANY_HISTORY = settings(
 )
 
 
+@pytest.mark.promise
 @_ANY_HISTORY
 @given(seed=st.integers(0, 2**32 - 1), steps=st.integers(4, 14))
 async def test_what_a_filter_admits_is_what_the_model_says(paths: Paths, seed: int, steps: int) -> None:
@@ -290,6 +291,7 @@ async def test_what_a_filter_admits_is_what_the_model_says(paths: Paths, seed: i
         assert admitted == listed & (of_passages if where.is_of_passages else of_memories), where
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize(
     "most", [pytest.param(narrowing.MAX_ADMITTED, id="all admitted ranked"), pytest.param(3, id="narrowed")]
 )
@@ -311,6 +313,7 @@ async def test_a_large_tenant_gives_as_many_hits_as_there_are(paths: Paths, most
             assert len(found) == min(3, len(expected)), where
 
 
+@pytest.mark.promise
 @_ANY_HISTORY
 @given(seed=st.integers(0, 2**32 - 1), steps=st.integers(3, 10))
 async def test_at_another_moment_a_filter_looks_at_what_was_so_then(paths: Paths, seed: int, steps: int) -> None:

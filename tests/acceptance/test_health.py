@@ -124,6 +124,7 @@ async def test_another_process_that_does_the_work_ends_the_failure(
         assert (await memory.admin.health(timeout_seconds=30)).is_ready
 
 
+@pytest.mark.thorough
 async def test_a_store_that_is_away_is_an_answer(config: Callable[..., Config], server: Server, database: str) -> None:
     """Neither an error nor a wait; the worker says so too, and both come back."""
     async with AgentMem(config(worker=True)) as memory:

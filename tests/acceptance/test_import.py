@@ -109,6 +109,7 @@ async def _stored_chunks(server: Server, database: str, tenant: str) -> list[Any
 # --- What is imported ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @BOTH_SERVERS
 async def test_a_batch_writes_what_one_call_after_the_other_writes(
     config: Callable[..., Config], server: Server, own_database: str, tmp_path: Path
@@ -152,6 +153,7 @@ async def _compare_batch_and_single(memory: AgentMem, server: Server, database: 
     assert (await memory.admin.verify("batch")).ok
 
 
+@pytest.mark.thorough
 async def test_messages_and_the_file_of_them_are_the_same_import(
     memory: AgentMem,
     config: Callable[..., Config],
@@ -173,6 +175,7 @@ async def test_messages_and_the_file_of_them_are_the_same_import(
     assert {note.title for note in await memory.get_active_memories("office")} == {f"chat day-{n}" for n in range(5)}
 
 
+@pytest.mark.thorough
 async def test_a_repeated_import_writes_nothing(memory: AgentMem) -> None:
     """The report says that all was there, the ledger is as it was, and nothing new was embedded."""
     messages = make_messages(150)
@@ -414,6 +417,7 @@ async def test_a_wrong_argument_is_refused_before_a_message_is_taken(
 # --- Interrupted, beside others, and without its embedder ---------------------------------------------------------
 
 
+@pytest.mark.thorough
 async def test_a_cancelled_import_is_continued_by_the_same_call(memory: AgentMem) -> None:
     """What had been written stays, and in the end all is there once, as after an import in one go."""
     messages = make_messages(3 * MAX_BATCH_MEMORIES - 50)
@@ -435,6 +439,7 @@ async def test_a_cancelled_import_is_continued_by_the_same_call(memory: AgentMem
     assert (stream.faults, stream.drift, stream.missing_vectors) == ((), (), 0)
 
 
+@pytest.mark.thorough
 async def test_an_import_and_ordinary_writers_take_turns(memory: AgentMem) -> None:
     """Nobody waits for the whole import, nothing is lost, and the ledger has no gap."""
     messages = make_messages(3 * MAX_BATCH_MEMORIES)
@@ -463,6 +468,7 @@ async def test_an_import_and_ordinary_writers_take_turns(memory: AgentMem) -> No
     assert (stream.faults, stream.drift, stream.missing_vectors) == ((), (), 0)
 
 
+@pytest.mark.thorough
 async def test_two_imports_of_the_same_messages_at_once_write_each_memory_once(memory: AgentMem) -> None:
     """Together their reports account for every memory, as added by one of them and as known to the other."""
     messages = make_messages(250)
@@ -477,6 +483,7 @@ async def test_two_imports_of_the_same_messages_at_once_write_each_memory_once(m
     assert len(notes) == 250
 
 
+@pytest.mark.thorough
 @pytest.mark.everyday("message", why="what a lost answer does is shown by writes")
 @pytest.mark.parametrize("loss", get_args(Loss))
 async def test_an_import_survives_a_cut_at_any_message(
@@ -526,6 +533,7 @@ async def test_what_was_imported_without_an_embedder_gets_its_vectors_from_a_rep
         assert stream.missing_vectors == 0
 
 
+@pytest.mark.thorough
 async def test_a_full_tenant_takes_no_further_batch(config: Callable[..., Config]) -> None:
     """The limit ends the import with the batch that would exceed it; those before it stay, and are known later."""
     messages = make_messages(MAX_BATCH_MEMORIES + 50)
@@ -622,6 +630,7 @@ async def _check_same(settings: Config, path: Path, tenant: str) -> None:
         assert (stream.faults, stream.drift, stream.missing_vectors) == ((), (), 0)
 
 
+@pytest.mark.thorough
 def test_an_interrupted_ingest_says_how_far_it_came(
     config: Callable[..., Config], cli: CommandLine, tmp_path: Path
 ) -> None:

@@ -206,6 +206,7 @@ def _check_shown(model: ScriptedModel, injection: Injection, instructions: str, 
         assert {tool.parameters_json_schema["additionalProperties"] for tool in offered} == {False}
 
 
+@pytest.mark.thorough
 @_texts(0)
 async def test_an_answer_is_given_from_quotations(
     config: MakeConfig, subtests: pytest.Subtests, texts: Sequence[str]
@@ -234,6 +235,7 @@ async def _check_an_answer_from_quotations(stage: _Stage, name: str, injection: 
         _check_shown(scene.model, injection, memory_retriever._INSTRUCTIONS, _RETRIEVER_TOOLS)
 
 
+@pytest.mark.promise
 @_texts(1)
 async def test_who_obeys_while_answering_reaches_nothing(
     config: MakeConfig, subtests: pytest.Subtests, texts: Sequence[str]
@@ -267,6 +269,7 @@ async def _check_obeying_while_answering(stage: _Stage, name: str, injection: In
         assert kinds == ["memory.created"] * 2 + ["memory.model_asked"]
 
 
+@pytest.mark.thorough
 @_texts(2)
 async def test_a_conversation_is_remembered_from_quotations(
     config: MakeConfig, subtests: pytest.Subtests, texts: Sequence[str]
@@ -288,6 +291,7 @@ def _talk(injection: Injection) -> list[dict[str, str]]:
     return [{"role": "user", "content": "What does the page say?"}, {"role": "tool", "content": f"{injection.text}!"}]
 
 
+@pytest.mark.promise
 @_texts(3)
 async def test_who_obeys_while_remembering_changes_only_what_it_saw(
     config: MakeConfig, subtests: pytest.Subtests, texts: Sequence[str]
@@ -549,6 +553,7 @@ def _obey_within_bounds(injection: Injection) -> Callable[[Shown], Mapping[str, 
     return plan
 
 
+@pytest.mark.promise
 @_texts(4)
 async def test_who_obeys_while_consolidating_stays_within_what_it_was_shown(
     config: MakeConfig, db: SqlExecutor, subtests: pytest.Subtests, texts: Sequence[str]
@@ -624,6 +629,7 @@ def _check_trust(plan: Mapping[str, Any]) -> None:
     assert max(one["importance"] for one in (*everything, *plan["chunks"])) < 1
 
 
+@pytest.mark.thorough
 @_texts(5)
 async def test_a_stored_text_does_not_speak_in_the_name_of_what_is_trusted_more(
     config: MakeConfig, subtests: pytest.Subtests, texts: Sequence[str]
@@ -781,6 +787,7 @@ _OVERREACHES: Mapping[str, tuple[Mapping[str, Any], int]] = {
 }
 
 
+@pytest.mark.thorough
 async def test_who_insists_on_more_gets_none_of_it(
     config: MakeConfig, db: SqlExecutor, subtests: pytest.Subtests
 ) -> None:
@@ -815,6 +822,7 @@ async def _check_insisting(stage: _ReadStage, name: str, overreach: Mapping[str,
         await scene.check_untouched()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "claims",
     [

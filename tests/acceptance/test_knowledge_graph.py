@@ -41,6 +41,7 @@ async def _asking(running: Running, mode: str, tenant: str = "ida") -> AsyncGene
         yield client
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_program_that_is_started_again_has_the_graph(variables: Mapping[str, str], mode: str) -> None:
     """By standard input and output: every tool works, and the next program reads what the last one has left."""
@@ -51,6 +52,7 @@ async def test_a_program_that_is_started_again_has_the_graph(variables: Mapping[
         assert "memory:write" in await refusal(client, "create_entities", entities=[ANA])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_server_that_is_started_again_has_the_graph(settings: Mapping[str, str], mode: str) -> None:
     """By HTTP: every tool works, and the next server reads what the last one has left."""
@@ -66,6 +68,7 @@ async def test_a_server_that_is_started_again_has_the_graph(settings: Mapping[st
             assert await call(client, "read_graph") == {"entities": [], "relations": []}
 
 
+@pytest.mark.thorough
 async def test_a_program_and_a_server_share_one_graph(
     settings: Mapping[str, str], variables: Mapping[str, str]
 ) -> None:
@@ -82,6 +85,7 @@ async def test_a_program_and_a_server_share_one_graph(
         assert (await call(there, "read_graph"))["entities"] == [ANA]
 
 
+@pytest.mark.thorough
 async def test_a_server_s_keys_say_whose_graph_it_is_and_what_may_be_done(
     settings: Mapping[str, str], test_server: TestServer, database: str
 ) -> None:
@@ -111,6 +115,7 @@ async def test_a_server_s_keys_say_whose_graph_it_is_and_what_may_be_done(
             assert await call(client, "read_graph") == LEFT
 
 
+@pytest.mark.thorough
 async def test_a_client_that_listens_does_not_keep_a_server_from_ending(settings: Mapping[str, str]) -> None:
     """Its stream ends, as those of the ledger's events do."""
     async with (

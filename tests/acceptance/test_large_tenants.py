@@ -75,6 +75,7 @@ async def _remember(memory: AgentMem, *, memories: int, chunks: int) -> None:
         )
 
 
+@pytest.mark.thorough
 async def test_where_everything_is_chosen_scores_and_matches_are_those_of_all(paths: Paths) -> None:
     """A heading's word stands in every chunk below it, and a heading's length in every window."""
     await _remember(paths.whole, memories=10, chunks=6)
@@ -91,6 +92,7 @@ async def test_where_everything_is_chosen_scores_and_matches_are_those_of_all(pa
             assert scores[hit.chunk_id].score == pytest.approx(hit.score, abs=0.03), question
 
 
+@pytest.mark.thorough
 async def test_where_some_are_chosen_the_best_match_as_among_all(paths: Paths) -> None:
     """How rare a word is among the texts that were not read is estimated from its postings."""
     await _remember(paths.whole, memories=100, chunks=10)
@@ -109,6 +111,7 @@ async def test_where_some_are_chosen_the_best_match_as_among_all(paths: Paths) -
     assert same >= 0.9 * 10 * len(_QUESTIONS)
 
 
+@pytest.mark.thorough
 async def test_what_a_rare_speaker_said_is_found_among_very_much_else(
     paths: Paths, config: Callable[..., Config]
 ) -> None:
@@ -211,6 +214,7 @@ async def test_words_beside_the_time_decide_whether_it_is_there(paths: Paths) ->
         assert not found.found
 
 
+@pytest.mark.thorough
 async def test_a_smaller_limit_gives_the_first_of_a_larger_one(paths: Paths) -> None:
     """Also where very many are equal but for their age: the newest are first."""
     for minute in range(250):

@@ -126,6 +126,7 @@ def test_each_event_loop_has_an_object_of_its_own(config: Callable[..., Config],
     assert [asyncio.run(write(number)) for number in range(3)] == [1, 2, 3]
 
 
+@pytest.mark.thorough
 @SECOND_SERVER_THOROUGHLY
 async def test_closing_lets_calls_under_way_finish_or_fail_cleanly(config: Callable[..., Config]) -> None:
     """Each call has its result or an error of the package's, and every result is stored."""
@@ -145,6 +146,7 @@ async def test_closing_lets_calls_under_way_finish_or_fail_cleanly(config: Calla
         assert stored <= {note.content for note in await memory.get_active_memories("agent-1")}
 
 
+@pytest.mark.thorough
 def test_importing_the_package_reads_no_settings_and_opens_nothing(tmp_path: Path) -> None:
     """An import is no start: wrong settings and a missing home folder do not matter to it, nor ever does a `.env`."""
     (tmp_path / ".env").write_text("REMINISCENCE_NONSENSE=1\n")

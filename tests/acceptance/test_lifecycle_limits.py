@@ -423,6 +423,7 @@ async def _importances(db: SqlExecutor, *, live: bool) -> list[float]:
     return [row["importance"] for row in rows]
 
 
+@pytest.mark.thorough
 @SECOND_SERVER_THOROUGHLY
 async def test_too_many_chunks_are_pruned_to_the_limit(
     config: Callable[..., Config], server: Server, database: str, superuser: SqlExecutor
@@ -721,6 +722,7 @@ async def test_what_ended_can_be_erased(config: Callable[..., Config], superuser
         await _check(memory)
 
 
+@pytest.mark.thorough
 async def test_reviews_at_the_same_time_end_each_chunk_once(
     config: Callable[..., Config], superuser: SqlExecutor
 ) -> None:

@@ -50,6 +50,7 @@ def _moves(shown: Shown) -> dict[str, Any]:
     }
 
 
+@pytest.mark.thorough
 async def test_a_new_passage_ends_an_earlier_new_one(config: MakeConfig) -> None:
     """From the moment of the later one, as if the two stood in two memories; a rebuild gives the same again."""
     model = ScriptedModel(reads(_moves))
@@ -99,6 +100,7 @@ async def test_a_fact_of_both_rests_on_the_later_passage(config: MakeConfig) -> 
         assert set(await hits_of(memory, _WHERE)) == {_BARN, _SCORES, _NORA}
 
 
+@pytest.mark.thorough
 async def test_one_passage_after_the_other_ends(config: MakeConfig) -> None:
     """Each holds until the next one was said, though all of them were read at once."""
 
@@ -186,6 +188,7 @@ async def test_a_letter_that_was_written_earlier_ends_nothing_that_was_said_sinc
         assert (await memory.admin.verify("agent-1")).ok
 
 
+@pytest.mark.thorough
 async def test_a_relationship_ends_with_the_new_passage_that_says_it(config: MakeConfig) -> None:
     """It held until the later passage was said."""
     bakes, sews = "Ivo works for the Linde bakery.", "Ivo works for the Faden tailors now."

@@ -629,6 +629,7 @@ async def test_who_gives_up_at_the_commit_tells_the_cost_once(
         assert await _asked(memory) == []
 
 
+@pytest.mark.thorough
 async def test_a_plan_that_the_store_refuses_leaves_nothing_but_its_cost(
     config: MakeConfig, server: Server, database: str
 ) -> None:
@@ -727,6 +728,7 @@ async def test_a_cost_is_told_once_wherever_the_connection_breaks(
             assert (await memory.admin.verify()).ok
 
 
+@pytest.mark.thorough
 async def test_writers_that_wait_do_not_wait_for_a_model(config: MakeConfig) -> None:
     """A memory that changes faster than it is read is consolidated by rules in the end, and the event says so."""
     opened: list[AgentMem] = []

@@ -102,6 +102,7 @@ async def _seen(memory: AgentMem, external_id: str) -> dict[str, Any]:
 # Rebuilding and moving --------------------------------------------------------------------------------
 
 
+@pytest.mark.promise
 async def test_a_rebuild_asks_no_model(config: MakeConfig, db: SqlExecutor) -> None:
     """With the model unplugged it gives the same rows: chunks, facts, entities, relationships, and when each ended."""
     async with memorizing(config, _model()) as memory:
@@ -124,6 +125,7 @@ async def test_a_rebuild_asks_no_model(config: MakeConfig, db: SqlExecutor) -> N
         assert (await plain.admin.verify("agent-1")).ok
 
 
+@pytest.mark.thorough
 async def test_a_copy_has_what_the_model_made(config: MakeConfig, elsewhere: AgentMem, tmp_path: Path) -> None:
     """Under another name and in another database, where no model is; with what it cost."""
     file = tmp_path / "export.jsonl.zst"
@@ -169,6 +171,7 @@ async def _read_beside(memory: AgentMem) -> tuple[UUID, UUID]:
     return vault.id, harbour.id
 
 
+@pytest.mark.thorough
 async def test_what_a_model_was_shown_for_another_memory_goes_with_it(config: MakeConfig, db: SqlExecutor) -> None:
     """The plan that rests on it is erased too: the other memory keeps its text, and is consolidated anew."""
     model = ScriptedModel(reads(), reads(_leak))
@@ -197,6 +200,7 @@ async def test_what_a_model_was_shown_for_another_memory_goes_with_it(config: Ma
         assert (await memory.admin.verify("agent-1")).ok
 
 
+@pytest.mark.thorough
 async def test_what_was_promoted_of_an_erased_plan_is_no_fault(config: MakeConfig, db: SqlExecutor) -> None:
     """A later event names a fact that is gone; the passages that it names are those of the text."""
     settings = {"active_memory_update_threshold": 1, "shortterm_promotion_threshold": 0.3}
@@ -214,6 +218,7 @@ async def test_what_was_promoted_of_an_erased_plan_is_no_fault(config: MakeConfi
         assert (await memory.admin.verify("agent-1")).ok
 
 
+@pytest.mark.thorough
 async def test_what_an_erased_memory_had_ended_holds_again(config: MakeConfig) -> None:
     """A passage, what was concluded from it, and a relationship; and nothing says any more why they were over."""
     async with memorizing(config, _model()) as memory:
@@ -245,6 +250,7 @@ async def test_erasing_what_was_ended_keeps_what_has_ended_it(config: MakeConfig
         assert (await memory.admin.verify("agent-1")).ok
 
 
+@pytest.mark.thorough
 async def test_a_word_that_only_the_model_repeats_erases_no_memory(config: MakeConfig) -> None:
     """Erasing by text takes the memory that says it, and of others only the plans that quote it."""
     model = ScriptedModel(reads(), reads(_leak))
@@ -305,6 +311,7 @@ async def test_nothing_of_an_erased_memory_is_left(config: MakeConfig, db: SqlEx
         assert (await memory.admin.verify("agent-1")).ok
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("field", ["fact", "summary", "description", "type", "why", "why of a relationship"])
 async def test_a_word_that_only_the_model_wrote_can_be_erased(config: MakeConfig, db: SqlExecutor, field: str) -> None:
     """Wherever it stands in a plan; the memories do not say it and stay."""

@@ -114,6 +114,7 @@ async def test_two_who_refresh_at_once_pay_for_one_text(config: MakeConfig, monk
         assert (await memory.admin.verify()).ok
 
 
+@pytest.mark.thorough
 async def test_attempts_that_are_overtaken_share_the_tokens_of_one_text(config: MakeConfig) -> None:
     """Something is erased during each of them: the last one is not begun, and the ledger has the cost of the others."""
     long = answer({"answer": f"Robin owns Heron{' and Heron' * 700} [1].", "is_known": True})

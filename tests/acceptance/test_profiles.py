@@ -644,6 +644,7 @@ async def test_a_text_with_an_erased_word_goes(config: MakeConfig) -> None:
         assert [profile.name for profile in await memory.admin.profiles.list("agent-1")] == ["robin"]
 
 
+@pytest.mark.thorough
 async def test_a_text_goes_with_what_a_quoted_fact_rested_on(config: MakeConfig) -> None:
     """What a model concluded of one memory after it was shown another one may stand in a profile, too."""
     async with AgentMem(config()) as memory:
@@ -703,6 +704,7 @@ async def test_a_profile_is_its_tenants_alone(config: MakeConfig) -> None:
         assert await memory.admin.profiles.list("agent-2") == []
 
 
+@pytest.mark.promise
 async def test_profiles_survive_a_rebuild_and_a_move(config: MakeConfig, tmp_path: Path) -> None:
     """All states, also of removed ones, are what a replay gives; and an import into another tenant gives the same."""
     async with _memory(config, clock=SetClock(datetime.now(UTC))) as (memory, _):

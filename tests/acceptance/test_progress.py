@@ -21,6 +21,7 @@ def _document(text: str) -> ImportedMemory:
     return ImportedMemory(title="Lamps", content=text, metadata={}, occurred_at=None)
 
 
+@pytest.mark.thorough
 async def test_any_bar_can_show_any_call(memory: AgentMem, tmp_path: Path) -> None:
     """One function serves every `progress=`: it reads done, total and unit, and needs to know nothing else."""
     seen: dict[str, list[tuple[int, int | None, str]]] = {}
@@ -41,6 +42,7 @@ async def test_any_bar_can_show_any_call(memory: AgentMem, tmp_path: Path) -> No
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("is_local", [True, False])
 async def test_one_long_text_shows_progress_before_it_is_written(config: Callable[..., Config], is_local: bool) -> None:
     """Its vectors take most of the time, whether this process makes them before the write or a server after it."""
@@ -76,6 +78,7 @@ async def test_a_callback_that_raises_ends_the_call_and_nothing_is_half_written(
     assert (await memory.admin.verify("ana")).ok
 
 
+@pytest.mark.thorough
 def test_a_bar_is_for_a_terminal_and_on_standard_error(config: Callable[..., Config], tmp_path: Path) -> None:
     """What reads the result from a pipe gets the result."""
     path = tmp_path / "lamps.md"

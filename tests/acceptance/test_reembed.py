@@ -410,6 +410,7 @@ async def test_an_embedder_that_is_refused_takes_the_place_of_none(memory: Agent
     assert await _uses_vectors(memory)
 
 
+@pytest.mark.thorough
 @SECOND_SERVER_THOROUGHLY
 async def test_every_change_reaches_the_vectors_in_use_and_those_that_are_built(
     config: Callable[..., Config], server: Server, database: str, admin_dsn: str
@@ -509,6 +510,7 @@ async def test_a_vector_that_an_erasure_left_in_another_generation_is_found(
     assert {finding.place for finding in check.findings} == {"chunk_vector_1.vector"}
 
 
+@pytest.mark.thorough
 @SECOND_SERVER_THOROUGHLY
 @pytest.mark.parametrize("generation", [1, 2], ids=["retired", "current"])
 async def test_a_wrong_vector_is_mended_in_its_own_generation(
@@ -692,6 +694,7 @@ async def test_a_build_of_another_model_has_to_be_given_up_first(
     assert (await memory.admin.verify()).ok
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("no_grace")
 @SECOND_SERVER_THOROUGHLY
 async def test_old_vectors_are_dropped_with_what_the_cache_holds_of_their_model(

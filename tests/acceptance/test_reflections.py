@@ -163,6 +163,7 @@ async def test_a_manifest_says_when_and_who(config: MakeConfig) -> None:
         _material(model.asked[0])
 
 
+@pytest.mark.thorough
 async def test_it_is_due_when_a_tracker_says_so(config: MakeConfig) -> None:
     """Event by event, in ledgers with forged, private and manual reflections."""
     random = Random(18)
@@ -188,6 +189,7 @@ async def test_it_is_due_when_a_tracker_says_so(config: MakeConfig) -> None:
                     )
 
 
+@pytest.mark.thorough
 async def test_reflections_that_are_none_neither_count_nor_hide_the_last_one(config: MakeConfig) -> None:
     """However many an agent has appended that name what it does not see; each is an event like others."""
     async with _memory(config, _NOTHING) as (memory, _):
@@ -377,6 +379,7 @@ async def test_too_little_room_for_an_event_is_an_error(config: MakeConfig) -> N
         assert model.asked == []
 
 
+@pytest.mark.thorough
 async def test_hostile_texts_are_quotations_and_widen_nothing(config: MakeConfig) -> None:
     """A model that obeys each of them, and cites whatever it likes, rests on what the agent has seen alone."""
     model = ScriptedModel()
@@ -416,6 +419,7 @@ async def test_hostile_texts_are_quotations_and_widen_nothing(config: MakeConfig
 # Answers and failures ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 async def test_a_belief_without_grounds_is_asked_for_again_and_then_nothing_is_written(config: MakeConfig) -> None:
     """So are a blank one, and one that rests on what was never shown."""
     for step in (_believes("Mara is rich."), _believes("Mara is rich.", 77), _believes(" ", 1)):
@@ -563,6 +567,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.thorough
 async def test_a_process_that_is_killed_while_its_model_thinks_writes_nothing(
     config: MakeConfig, socket_server: SocketServer, database: str
 ) -> None:
@@ -788,6 +793,7 @@ async def test_what_is_erased_while_the_model_thinks_is_not_believed(config: Mak
 # Over a run ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 async def test_after_k_reflections_the_context_is_k_beliefs_and_the_recent_window(config: MakeConfig) -> None:
     """200 turns with a window of 8; a judge reads the beliefs, and nothing of what they rest on."""
     manifest = AgentManifest(name="mara", memory=MemoryManifest(window=8, reflection_threshold=20))

@@ -770,6 +770,7 @@ async def test_a_wish_to_forget_that_is_put_right_is_one(config: MakeConfig) -> 
         assert [(one.what, one.memory_ids) for one in report.deletion_requests] == [("The user's address.", (note.id,))]
 
 
+@pytest.mark.thorough
 async def test_a_memory_too_long_to_be_shown_can_be_named(config: MakeConfig) -> None:
     """The user may want it forgotten although no model can read it; the request alone changes nothing."""
     model = ScriptedModel(_LOOK, _forget(), _DONE)

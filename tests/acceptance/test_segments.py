@@ -81,6 +81,7 @@ async def test_a_turn_is_known_in_whatever_segment_it_is(memory: AgentMem) -> No
     assert grown.content == _text(range(_TURNS + 1))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "change", [{"title": "Harbour"}, {"content": _text(range(10, 60))}, {"metadata": {"place": "pier"}}], ids=str
 )
@@ -120,6 +121,7 @@ async def test_a_short_last_segment_is_found_by_meaning_when_its_text_is_put_tog
     assert (await memory.admin.verify("agent-1")).ok
 
 
+@pytest.mark.thorough
 async def test_a_consolidation_of_a_few_turns_leaves_the_other_segments(memory: AgentMem, db: SqlExecutor) -> None:
     """Its chunks, and the summary of the whole text; a rebuild gives the same rows."""
     log = await _log(memory)
@@ -162,6 +164,7 @@ async def test_a_text_is_erased_where_it_goes_over_the_end_of_a_segment(memory: 
     assert (await memory.admin.verify_erased(receipt, text=across)).ok
 
 
+@pytest.mark.thorough
 async def test_a_conversation_goes_on_in_segments_and_reads_back_whole(memory: AgentMem, db: SqlExecutor) -> None:
     """Turns come back as they were said, the last ones first asked for."""
     chat = memory.conversation("agent-1", "harbour")

@@ -60,6 +60,7 @@ async def _locked(data_dir: Path, table: str) -> AsyncIterator[SqlExecutor]:
             db.close()
 
 
+@pytest.mark.thorough
 async def test_one_command_serves_this_machine_with_a_token_of_its_own(data_dir: Path) -> None:
     """The token is printed once, does everything for all tenants, and is another one next time."""
     tokens = set()
@@ -85,6 +86,7 @@ async def test_one_command_serves_this_machine_with_a_token_of_its_own(data_dir:
     assert len(tokens) == 2
 
 
+@pytest.mark.thorough
 async def test_sigterm_ends_a_server_in_order(data_dir: Path) -> None:
     """A recall that waits for the database is answered, a stream ends whole, and no server is left running."""
     async with serving("--data-dir", data_dir) as running, running.client() as client:
@@ -114,6 +116,7 @@ async def test_sigterm_ends_a_server_in_order(data_dir: Path) -> None:
     assert not (data_dir / "postgres" / "postmaster.pid").exists()
 
 
+@pytest.mark.thorough
 async def test_a_second_signal_ends_a_server_at_once(data_dir: Path) -> None:
     """Whatever it still waits for; the embedded server notices, and leaves too."""
     async with serving("--data-dir", data_dir) as running, running.client() as client:
@@ -144,6 +147,7 @@ async def _answers(running: Running) -> bool:
         return False
 
 
+@pytest.mark.thorough
 async def test_two_commands_show_a_filled_memory(tmp_path: Path) -> None:
     """Several tenants with all that a memory can have; nothing is left behind."""
     with tempfile.TemporaryDirectory(prefix="rem-serve-", ignore_cleanup_errors=True) as folder:
@@ -222,6 +226,7 @@ def _refusal(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return said
 
 
+@pytest.mark.thorough
 async def test_an_operator_s_own_token_lets_others_in(place: Mapping[str, str], tmp_path: Path) -> None:
     """Given explicitly, it may be used at any address; it is in the printed address as well."""
     token = tmp_path / "token"
@@ -232,6 +237,7 @@ async def test_an_operator_s_own_token_lets_others_in(place: Mapping[str, str], 
             assert (await client.get("/metrics")).status_code == 200
 
 
+@pytest.mark.thorough
 async def test_with_keys_no_token_is_made(
     place: Mapping[str, str],
     server: Server,
@@ -256,6 +262,7 @@ async def test_with_keys_no_token_is_made(
             assert (await client.get("/readyz")).status_code == 200
 
 
+@pytest.mark.thorough
 async def test_settings_of_the_server_may_be_in_the_env_file(place: Mapping[str, str], tmp_path: Path) -> None:
     """Beside those of the memory; the environment and options win."""
     file = tmp_path / "memory.env"
@@ -276,6 +283,7 @@ async def test_settings_of_the_server_may_be_in_the_env_file(place: Mapping[str,
             assert (await client.get("/metrics")).status_code == 200
 
 
+@pytest.mark.thorough
 async def test_figures_count_no_request_s_own_words(place: Mapping[str, str]) -> None:
     """Neither a tenant nor a question is in them, and nothing of either is on standard error."""
     async with serving(settings=place) as running:

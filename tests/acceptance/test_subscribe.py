@@ -186,6 +186,7 @@ async def test_a_rare_kind_is_looked_for_piece_by_piece(
     assert follower.positions == [1, 20, 39, 42]
 
 
+@pytest.mark.thorough
 async def test_more_than_a_page_comes_whole_while_it_grows(memory: AgentMem, config: MakeConfig) -> None:
     """However far behind a reader is and however often it is woken: no gap, no repetition."""
     async with AgentMem(config()) as other:
@@ -203,6 +204,7 @@ async def test_more_than_a_page_comes_whole_while_it_grows(memory: AgentMem, con
         assert [e.payload["n"] for e in follower.events if e.payload["by"] == name] == list(range(300))
 
 
+@pytest.mark.thorough
 async def test_an_import_is_announced(memory: AgentMem, superuser: SqlExecutor, tmp_path: Path) -> None:
     """Its events come as they were, all of them at once."""
     await _append(memory, "agent-1", 250)
@@ -234,6 +236,7 @@ async def test_an_erasure_comes_and_the_erased_come_empty(memory: AgentMem, supe
     assert "tangerine" not in repr(later.events)
 
 
+@pytest.mark.thorough
 async def test_a_slow_reader_has_only_a_page_in_hand(memory: AgentMem) -> None:
     """What is behind the page is read when it is asked for: by then it may have been erased."""
     for number in range(subscriptions._PAGE_EVENTS + 1):
@@ -289,6 +292,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.promise
 @SECOND_SERVER_THOROUGHLY
 async def test_what_another_process_writes_comes(
     memory: AgentMem, server: Server, database: str, superuser: SqlExecutor
@@ -357,6 +361,7 @@ async def test_a_subscription_begins_again_after_the_last_has_left(memory: Agent
             await _until_nobody_listens(superuser)
 
 
+@pytest.mark.thorough
 async def test_leaving_the_loop_leaves_nothing_behind(memory: AgentMem, superuser: SqlExecutor) -> None:
     """By `aclose`, by a timeout that cancels the wait, and by a `break` once the collector has come."""
     await _append(memory, "agent-1", 2)
@@ -424,6 +429,7 @@ async def test_what_cannot_be_meant_is_refused_at_once(memory: AgentMem, argumen
 # What is lost and comes back ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise
 async def test_a_listener_that_is_ended_is_replaced_and_nothing_is_lost(
     memory: AgentMem, config: MakeConfig, superuser: SqlExecutor
 ) -> None:
@@ -570,6 +576,7 @@ async def test_a_stream_that_is_slow_to_read_pauses_no_other(
     assert slow.positions == []
 
 
+@pytest.mark.thorough
 async def test_recall_of_a_neighbour_does_not_notice_subscribers(memory: AgentMem, config: MakeConfig) -> None:
     """Many follow a busy stream, and some its own; each of its questions has the same answer, and nothing is lost."""
     await memory.create_active_memory("neighbour", "Tea", "The tea is in the blue tin.")

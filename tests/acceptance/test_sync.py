@@ -110,6 +110,7 @@ def test_an_error_keeps_its_type_and_its_traceback(memory: AgentMem) -> None:
     assert memory.get_active_memories("agent-1") == []
 
 
+@pytest.mark.thorough
 def test_threads_call_at_once(memory: AgentMem) -> None:
     """Each gets its own result, and nothing is lost."""
 
@@ -332,6 +333,7 @@ def _run(program: str, settings: Config, **extra: str) -> subprocess.CompletedPr
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("before", ["", _WARNS_SLOWLY], ids=["closed at the exit", "closed before"])
 def test_a_memory_left_open_does_not_keep_the_program_from_ending(config: MakeConfig, before: str) -> None:
     """It ends without an error, with the usual warning."""
@@ -344,6 +346,7 @@ def test_a_memory_left_open_does_not_keep_the_program_from_ending(config: MakeCo
         assert memory.ledger.head("agent-1") == 1
 
 
+@pytest.mark.thorough
 def test_a_fork_is_told_to_open_its_own(config: MakeConfig) -> None:
     """The child has no such thread and would wait forever; the parent goes on."""
     finished = _run(_FORKS, config())

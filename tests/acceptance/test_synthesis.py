@@ -241,6 +241,7 @@ async def _never(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse
     raise AssertionError
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
@@ -431,6 +432,7 @@ async def test_a_query_of_a_model_is_checked_as_a_callers_is(config: MakeConfig,
     assert len(model.asked) == 2
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("asked", ["known_at", "as_of", "min_confidence"])
 async def test_what_the_caller_asked_about_holds_for_every_tool(config: MakeConfig, asked: str) -> None:
     """The moment and the confidence are the call's: what recall would not find for it, no tool shows."""
@@ -463,6 +465,7 @@ async def test_what_the_caller_asked_about_holds_for_every_tool(config: MakeConf
         assert "was painted green" not in model.shown
 
 
+@pytest.mark.thorough
 async def test_a_store_that_goes_away_in_between_costs_only_the_answer(
     config: MakeConfig, socket_server: SocketServer, database: str, silence: Silence
 ) -> None:
@@ -644,6 +647,7 @@ async def test_a_question_that_cannot_be_redacted_is_shown_to_nobody(config: Mak
         assert model.asked == []
 
 
+@pytest.mark.thorough
 async def test_what_a_model_searches_for_is_no_use(config: MakeConfig, server: Server, database: str) -> None:
     """A text that talks a model into searching for it again and again becomes no more important by that."""
     again = call_all(*[("search_memory", {"query": "red boat"})] * 5)

@@ -123,6 +123,7 @@ async def test_a_search_of_a_small_tenant_takes_three_round_trips(observed: Open
     assert [span.name for span in recording.children(last)] == ["open_stream", "find_dots_and_norms", "read_hits"]
 
 
+@pytest.mark.thorough
 async def test_a_search_of_many_short_texts_takes_four_round_trips(
     observed: Opens, recording: Recording, store: PostgresManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -361,6 +362,7 @@ async def _live(memory: AgentMem, folder: Path) -> None:
     await memory.admin.erase("agent-1", text=SECRETS["payload"])
 
 
+@pytest.mark.thorough
 @SECOND_SERVER_THOROUGHLY
 async def test_no_span_and_no_metric_holds_what_was_remembered_or_asked(
     observed: Opens, recording: Recording, tmp_path: Path
@@ -375,6 +377,7 @@ async def test_no_span_and_no_metric_holds_what_was_remembered_or_asked(
     _check(recording.printed())
 
 
+@pytest.mark.thorough
 async def test_no_span_of_a_failing_embedder_or_store_quotes_the_text(
     observed: Opens, recording: Recording, server: Server, database: str, tmp_path: Path
 ) -> None:

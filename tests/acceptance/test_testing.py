@@ -90,6 +90,7 @@ def suite(tmp_path: Path) -> Suite:
     return run
 
 
+@pytest.mark.thorough
 @pytest.mark.everyday("one process", why="workers that share a server have a test of their own")
 @pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["one process", "two workers"])
 def test_the_suite_of_the_page_passes(suite: Suite, options: tuple[str, ...]) -> None:
@@ -121,6 +122,7 @@ def test_one(sync_agent_mem, external_id, agent_mem_dsn, number):
 """
 
 
+@pytest.mark.thorough
 def test_the_workers_of_a_run_share_one_server_which_ends_with_it(suite: Suite, tmp_path: Path) -> None:
     """No process and no data are left."""
     notes = tmp_path / "notes"
@@ -163,6 +165,7 @@ def test_a_memory_is_opened_on_the_loop_of_its_test(suite: Suite, ini: str, mark
     assert f"{len(tests)} passed" in printed
 
 
+@pytest.mark.thorough
 def test_without_a_plugin_that_awaits_the_blocking_memory_is_there(suite: Suite) -> None:
     """And the other one says what it lacks."""
     tests = """
@@ -227,6 +230,7 @@ def test_the_environment_is_as_it_was():
 """
 
 
+@pytest.mark.thorough
 def test_what_it_is_opened_with_can_be_overridden_but_not_by_the_developers_own_settings(suite: Suite) -> None:
     """Fixtures of the same names count, and the environment does not."""
     own = {"REMINISCENCE_DATA_DIR": "/nonexistent", "REMINISCENCE_MEMORIZER_AGENT_MODEL": "nobody:nothing"}

@@ -127,6 +127,7 @@ def _said(hits: Sequence[SearchHit]) -> list[dict[str, Any]]:
 # The same memories ------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise
 async def test_an_import_is_the_same_memory_under_another_external_id(
     memory: AgentMem, house: Tenant, file: Path
 ) -> None:
@@ -164,6 +165,7 @@ async def test_an_import_is_the_same_memory_under_another_external_id(
         assert histories[0].model_dump(exclude=whose) == histories[1].model_dump(exclude=whose)
 
 
+@pytest.mark.promise
 async def test_an_import_elsewhere_under_the_same_external_id_has_the_same_chain(
     memory: AgentMem, house: Tenant, elsewhere: AgentMem, file: Path
 ) -> None:
@@ -179,6 +181,7 @@ async def test_an_import_elsewhere_under_the_same_external_id_has_the_same_chain
     assert there.ok
 
 
+@pytest.mark.thorough
 async def test_the_stream_goes_on_where_the_import_ends(memory: AgentMem, house: Tenant, file: Path) -> None:
     """Imported memories are updated, consolidated, archived and erased like any others."""
     await memory.admin.import_(file, "copy")
@@ -225,6 +228,7 @@ async def test_a_retry_still_returns_the_first_result_after_an_import(memory: Ag
     assert await head_of(memory, "copy") == 3
 
 
+@pytest.mark.thorough
 async def test_a_repeated_import_does_nothing_and_a_later_export_adds_what_is_new(
     memory: AgentMem, house: Tenant, file: Path, stored: Callable[[str], Any], tmp_path: Path
 ) -> None:
@@ -330,6 +334,7 @@ async def test_a_file_may_have_any_name_that_the_system_takes(memory: AgentMem, 
     assert (await memory.admin.import_(report.path, "copy")).imported == report.events
 
 
+@pytest.mark.thorough
 async def test_vectors_that_cannot_be_made_are_counted_and_made_later(
     memory: AgentMem, house: Tenant, file: Path, config: Callable[..., Config]
 ) -> None:
@@ -585,6 +590,7 @@ async def test_a_stream_with_other_events_takes_no_import(
     assert [await stored(name) for name in ("office", "copy")] == before
 
 
+@pytest.mark.thorough
 async def test_a_later_export_cannot_bring_an_erasure_behind_events_that_still_say_it(
     memory: AgentMem, house: Tenant, elsewhere: AgentMem, file: Path
 ) -> None:

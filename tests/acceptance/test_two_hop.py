@@ -6,6 +6,8 @@ about Boris Lindt stands elsewhere: "The Red Boat belongs to Boris Lindt".
 
 from __future__ import annotations
 
+import pytest
+
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.services.recall.ranking import Weights
 from tests.support.neo4j_server import Neo4jAddress
@@ -14,6 +16,7 @@ from tests.support.two_hops import count_answered, make_world, remember
 SEED = 1
 
 
+@pytest.mark.thorough
 async def test_the_graph_answers_questions_over_two_hops(wordllama_memory: AgentMem) -> None:
     """At least 18 of 20 questions are answered among the first five hits with the graph, at most 4 without.
 

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.views import (
     AgentManifest,
@@ -43,6 +45,7 @@ async def test_every_view_is_the_same_after_a_restart(config: MakeConfig) -> Non
         assert (views(events), await recalled(memory, events)) == before
 
 
+@pytest.mark.thorough
 async def test_every_view_is_the_same_after_a_process_was_killed(
     memory: AgentMem, test_server: TestServer, database: str
 ) -> None:
@@ -76,6 +79,7 @@ async def test_every_view_is_the_same_after_a_process_was_killed(
     assert await recalled(memory, events) == await recalled(memory, events)
 
 
+@pytest.mark.thorough
 async def test_a_context_holds_nothing_that_its_agent_does_not_see(config: MakeConfig) -> None:
     """Even where the index finds everybody's events, and others' fill its first pages."""
     async with AgentMem(config()) as memory:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from agent_reminiscence import Config
 from tests.support.command_line import environment
 from tests.support.extras import MODULES, run_without
@@ -34,6 +36,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.thorough
 def test_a_memory_without_extras_is_written_changed_found_consolidated_and_verified(
     config: Callable[..., Config],
 ) -> None:

@@ -131,6 +131,7 @@ async def test_a_worker_of_the_callers_own_ends_when_nothing_waits(memory: Agent
         await memory.admin.run_worker(until_idle="yes")  # type: ignore[arg-type]
 
 
+@pytest.mark.promise
 async def test_many_workers_consolidate_a_version_once(config: Callable[..., Config]) -> None:
     """Two processes' workers, calls and requests for the same memory at once: each version has one event at most."""
     async with (
@@ -165,6 +166,7 @@ async def test_a_plan_for_an_older_version_is_dropped(memory: AgentMem, server: 
     assert await _consolidated(memory) == [2]
 
 
+@pytest.mark.thorough
 async def test_a_memory_that_never_rests_is_consolidated(config: Callable[..., Config]) -> None:
     """Its plans are dropped again and again; in the end its writers wait for a moment."""
     async with AgentMem(config(active_memory_update_threshold=1)) as memory:
@@ -223,6 +225,7 @@ async def test_a_memory_may_be_erased_during_its_consolidation(memory: AgentMem,
     assert (await memory.admin.verify("agent-1")).ok
 
 
+@pytest.mark.thorough
 async def test_work_that_always_fails_is_given_up_and_keeps_nobody_waiting(
     config: Callable[..., Config], server: Server, database: str
 ) -> None:

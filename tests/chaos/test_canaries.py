@@ -361,6 +361,7 @@ async def _in_turns(calls: list[Callable[[], Awaitable[None]]]) -> None:
     await asyncio.gather(*(work() for _ in range(_TASKS)))
 
 
+@pytest.mark.promise
 async def test_no_canary_is_left_of_what_was_erased_and_every_other_is(
     test_server: TestServer,
     database: str,
@@ -522,6 +523,7 @@ async def _erase(story: _Story, tenant: str) -> None:
 # --- Others at work meanwhile ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 async def test_erasures_among_other_calls_leave_nothing_behind(
     test_server: TestServer, database: str, config: Callable[..., Config], repetitions: Repetitions
 ) -> None:

@@ -901,6 +901,7 @@ async def _leave(opened: Any) -> None:
     await opened.__aexit__(None, None, None)
 
 
+@pytest.mark.promise
 def test_any_history_leaves_what_its_ledger_gives_byte_for_byte(
     test_server: TestServer, repetitions: Repetitions
 ) -> None:
@@ -922,6 +923,7 @@ def test_any_history_leaves_what_its_ledger_gives_byte_for_byte(
     _try_histories(_open(test_server, database), _histories, play, repetitions(everyday=3, reduced=6, full=250))
 
 
+@pytest.mark.thorough
 def test_names_that_merge_and_part_leave_what_their_ledger_gives(
     test_server: TestServer, repetitions: Repetitions
 ) -> None:
@@ -955,6 +957,7 @@ def test_what_a_model_has_made_of_texts_goes_where_they_go(test_server: TestServ
     _try_histories(_open(test_server, database), _read_histories, play, repetitions(everyday=3, reduced=5, full=250))
 
 
+@pytest.mark.thorough
 def test_a_rebuild_from_nothing_gives_equal_hits_in_equal_order(
     test_server: TestServer, repetitions: Repetitions
 ) -> None:

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from uuid import UUID
 
+import pytest
+
 from agent_reminiscence import AgentMem, Event
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.exceptions import CommitUnknownError, StoreError, StoreUnavailableError
@@ -320,6 +322,7 @@ async def _wait_for_consolidation(memory: AgentMem, tenant: str) -> None:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.thorough
 async def test_a_worker_that_runs_already_takes_over_from_one_that_dies(
     test_server: TestServer, database: str, tmp_path: Path
 ) -> None:
@@ -355,6 +358,7 @@ async def test_a_worker_that_runs_already_takes_over_from_one_that_dies(
     assert log_path.read_text().count(_TAKEN_OVER) == 1
 
 
+@pytest.mark.promise
 async def test_work_survives_kills_of_workers_and_server(
     data_dir: Path, tmp_path: Path, repetitions: Repetitions
 ) -> None:

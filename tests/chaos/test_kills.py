@@ -264,6 +264,7 @@ async def _wait_until_gone(db: SqlExecutor, database: str) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.thorough
 async def test_a_killed_process_loses_nothing_that_had_returned(
     test_server: TestServer, database: str, repetitions: Repetitions
 ) -> None:
@@ -306,6 +307,7 @@ async def test_a_killed_server_loses_nothing_that_had_returned(data_dir: Path, r
         assert (await memory.admin.verify()).ok
 
 
+@pytest.mark.thorough
 async def test_an_open_memory_outlives_its_killed_server(data_dir: Path, repetitions: Repetitions) -> None:
     """The server is killed under calls of this very process; each returns after a restart, or says that it did not.
 

@@ -12,6 +12,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent_reminiscence import AgentMem
 from agent_reminiscence.database.connection import SqlExecutor
 from tests.chaos.conftest import Repetitions
@@ -110,6 +112,7 @@ async def _write_on(memory: AgentMem, ended: asyncio.Event) -> int:
     return writes
 
 
+@pytest.mark.promise
 async def test_a_build_that_is_killed_and_continued_costs_no_search_and_no_vector(
     data_dir: Path, repetitions: Repetitions
 ) -> None:

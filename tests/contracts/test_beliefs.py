@@ -203,6 +203,7 @@ async def _check(
                 assert await beliefs.evidence(tenant, one, **common) == evidence
 
 
+@pytest.mark.promise
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     seed=st.integers(0, 2**32 - 1),

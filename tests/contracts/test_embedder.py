@@ -237,6 +237,7 @@ async def test_wordllama_counts_the_tokens_that_it_embeds() -> None:
     assert await embedder.embed_counted([]) == ([], [])
 
 
+@pytest.mark.thorough
 def test_wordllama_works_without_network_and_home_folder(tmp_path: Path) -> None:
     """The example of the README runs on a machine that is off line, in an account that owns no folder."""
     script = """

@@ -238,6 +238,7 @@ print(loaded)
 """
 
 
+@pytest.mark.thorough
 def test_the_package_imports_no_sdk_and_no_exporter() -> None:
     """Which SDK there is, and where it sends to, is the application's business."""
     done = subprocess.run([sys.executable, "-c", _USE_WITHOUT_SDK], capture_output=True, text=True, check=True)

@@ -157,6 +157,7 @@ async def test_an_unknown_external_id_is_refused_and_gets_nothing(
     assert await stored_rows(administrator) == before
 
 
+@pytest.mark.thorough
 async def test_without_an_id_all_streams_are_looked_at(
     memory: AgentMem, administrator: SqlExecutor, tenant: Tenant
 ) -> None:
@@ -196,6 +197,7 @@ async def test_progress_is_told_for_every_stream(memory: AgentMem, tenant: Tenan
     assert sum(p.events_total for p in told) == report.events
 
 
+@pytest.mark.thorough
 async def test_a_long_stream_is_replayed_in_pages(memory: AgentMem) -> None:
     """More events than a page holds: each of them is counted once, and the chain goes on across the border."""
     external_id = f"agent-{uuid4()}"
@@ -245,6 +247,7 @@ async def test_a_changed_row_is_named_by_table_key_and_columns(
     )
 
 
+@pytest.mark.promise
 async def test_a_row_that_no_event_wrote_is_named_and_taken_away(
     memory: AgentMem, administrator: SqlExecutor, tenant: Tenant
 ) -> None:
@@ -267,6 +270,7 @@ async def test_a_row_that_no_event_wrote_is_named_and_taken_away(
     assert (await _verify(memory, tenant.external_id)).ok
 
 
+@pytest.mark.promise
 async def test_repair_mends_and_says_what_it_has_mended(
     memory: AgentMem, administrator: SqlExecutor, tenant: Tenant
 ) -> None:
@@ -301,6 +305,7 @@ async def test_a_mended_row_is_found_again(memory: AgentMem, administrator: SqlE
     assert {"words", "meaning"} <= after.hits[0].score_parts.keys()
 
 
+@pytest.mark.thorough
 async def test_missing_vectors_are_counted_and_are_no_error(
     memory: AgentMem, administrator: SqlExecutor, tenant: Tenant
 ) -> None:
@@ -323,6 +328,7 @@ async def test_missing_vectors_are_counted_and_are_no_error(
     assert await stored_rows(administrator, tenant.external_id, with_ctid=False) == before
 
 
+@pytest.mark.thorough
 async def test_without_an_embedder_a_rebuild_mends_and_counts_what_it_cannot_make(
     config: Config, administrator: SqlExecutor
 ) -> None:
@@ -353,6 +359,7 @@ async def test_without_an_embedder_a_rebuild_mends_and_counts_what_it_cannot_mak
             assert after[table] == before[table]
 
 
+@pytest.mark.thorough
 async def test_a_vector_that_is_not_what_the_cache_holds_is_made_again(
     memory: AgentMem, administrator: SqlExecutor, tenant: Tenant
 ) -> None:
@@ -380,6 +387,7 @@ async def test_a_vector_that_is_not_what_the_cache_holds_is_made_again(
     assert await stored_rows(administrator, tenant.external_id, with_ctid=False) == before
 
 
+@pytest.mark.thorough
 async def test_the_streams_own_row_is_compared_too(
     memory: AgentMem, administrator: SqlExecutor, tenant: Tenant
 ) -> None:
@@ -423,6 +431,7 @@ async def test_a_count_that_a_handler_got_wrong_is_drift(
     assert stream["live_chunks"] == 1
 
 
+@pytest.mark.thorough
 async def test_work_that_waits_is_still_waiting_after_a_rebuild(config: Config, administrator: SqlExecutor) -> None:
     """A stream whose consolidation was cut off is due, by its events and by its row; either way it stays so."""
     external_id = f"agent-{uuid4()}"
@@ -467,6 +476,7 @@ def _says(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name == _LOGGER and record.levelno == level]
 
 
+@pytest.mark.promise
 async def test_drift_is_a_warning_and_a_fault_of_the_ledger_is_an_error(
     memory: AgentMem, administrator: SqlExecutor, tenant: Tenant, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -495,6 +505,7 @@ async def test_drift_is_a_warning_and_a_fault_of_the_ledger_is_an_error(
     assert record.__dict__["external_id"] == tenant.external_id
 
 
+@pytest.mark.thorough
 async def test_no_report_and_no_log_record_holds_memory_text(
     memory: AgentMem, administrator: SqlExecutor, tenant: Tenant, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -545,6 +556,7 @@ async def test_no_report_and_no_log_record_holds_memory_text(
 # What is left behind --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 async def test_no_connection_of_the_pool_has_seen_a_scratch_table(
     memory: AgentMem, administrator: SqlExecutor, tenant: Tenant
 ) -> None:

@@ -59,6 +59,7 @@ def explain(recorded: Record, now: Record) -> str:
     return "\n\n".join([*changes, f"If that is intended, make the record anew: {RECORD_ANEW}"]) if changes else ""
 
 
+@pytest.mark.thorough
 async def test_a_recorded_run_is_replayed(bm25: Bm25Recall, wordllama_config: Config, tmp_path: Path) -> None:
     """The same contexts, prompts, answers, verdicts and figures, with nobody there to answer anything else."""
     recorded = Record.read(RECORDED)
@@ -145,6 +146,7 @@ async def test_bm25_fills_its_budget_with_whole_utterances(bm25: Bm25Recall) -> 
                 assert count_tokens(f"{context.text}\n{more}") > budget
 
 
+@pytest.mark.thorough
 async def test_a_run_over_a_memory_continues_without_it(wordllama_config: Config, tmp_path: Path) -> None:
     """Once the contexts are recorded, no database is opened again."""
     path = tmp_path / "answers.jsonl"

@@ -23,6 +23,7 @@ def test_views_are_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         assert " s" in line
 
 
+@pytest.mark.thorough
 def test_salience_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Each index has a line with its recall, by the same questions."""
     monkeypatch.setattr("sys.argv", ["salience", "--data", str(CONVERSATIONS)])

@@ -240,6 +240,7 @@ async def test_two_objects_in_one_process_count_as_two_users(data_dir: Path) -> 
     assert _postmaster(data_dir) is None
 
 
+@pytest.mark.promise
 async def test_a_second_process_keeps_the_server_when_the_first_leaves(data_dir: Path) -> None:
     """The server outlives the process that started it, as long as another one uses it."""
     async with _user_process(data_dir) as first:
@@ -255,6 +256,7 @@ async def test_a_second_process_keeps_the_server_when_the_first_leaves(data_dir:
     assert _postmaster(data_dir) is None
 
 
+@pytest.mark.thorough
 async def test_eight_processes_that_race_to_start_share_one_server(new_data_dir: Path) -> None:
     """Whoever comes first creates and starts it, everyone else waits and joins, the last one stops it."""
     users = [await _python(_USER, new_data_dir) for _ in range(8)]
@@ -274,6 +276,7 @@ async def test_eight_processes_that_race_to_start_share_one_server(new_data_dir:
                 await user.communicate()
 
 
+@pytest.mark.thorough
 async def test_the_server_ends_with_its_last_user_however_that_ends(data_dir: Path) -> None:
     """A SIGKILL leaves nobody to stop it; nor does the server hold the output of the process that started it open."""
     async with _user_process(data_dir) as first, _user_process(data_dir) as second:
@@ -294,6 +297,7 @@ async def test_the_server_ends_with_its_last_user_however_that_ends(data_dir: Pa
     await _until(lambda: not _lock_is_held(data_dir / "watcher.lock"))
 
 
+@pytest.mark.thorough
 async def test_a_killed_watcher_is_replaced_by_the_next_user(data_dir: Path) -> None:
     """Who joins a server that nobody watches starts another watcher."""
     async with _user_process(data_dir) as user:
@@ -313,6 +317,7 @@ async def test_a_killed_watcher_is_replaced_by_the_next_user(data_dir: Path) -> 
     await _until(lambda: not is_running(server))
 
 
+@pytest.mark.promise
 async def test_who_comes_after_a_killed_user_finds_a_server(data_dir: Path) -> None:
     """Whether the watcher has stopped the server, is just stopping it, or has not noticed yet."""
     for _ in range(3):
@@ -341,6 +346,7 @@ async def test_a_process_that_uses_a_server_gets_no_signal_handler(data_dir: Pat
     assert during == handlers
 
 
+@pytest.mark.thorough
 async def test_a_process_that_forgets_to_stop_leaves_at_its_end(data_dir: Path) -> None:
     """A script without stop() leaves no server running."""
     async with _user_process(data_dir, "forgetful") as user:
@@ -351,6 +357,7 @@ async def test_a_process_that_forgets_to_stop_leaves_at_its_end(data_dir: Path) 
     assert _postmaster(data_dir) is None
 
 
+@pytest.mark.thorough
 async def test_an_interrupt_from_the_terminal_does_not_reach_the_server(data_dir: Path) -> None:
     """Ctrl-C goes to the process group; others who use the server must not lose it."""
     async with _user_process(data_dir) as user:
@@ -424,6 +431,7 @@ async def test_a_process_id_given_to_another_process_is_not_taken_for_the_server
         bystander.wait()
 
 
+@pytest.mark.thorough
 async def test_creation_killed_half_way_is_begun_anew(new_data_dir: Path) -> None:
     """A folder that initdb has not finished is never taken for a cluster."""
     unfinished = new_data_dir / "postgres.new"
@@ -556,6 +564,7 @@ async def test_only_the_servers_user_gets_to_the_socket(data_dir: Path) -> None:
     await server.stop()
 
 
+@pytest.mark.thorough
 async def test_a_python_environment_in_a_closed_folder_works(data_dir: Path, tmp_path: Path) -> None:
     """Under root the programs are copied to where the server's user can run them; nothing is opened for it."""
     closed = tmp_path / "environment"
@@ -594,6 +603,7 @@ asyncio.run(main())
         shutil.rmtree(cache)
 
 
+@pytest.mark.thorough
 async def test_an_ordinary_user_runs_the_server_as_themselves() -> None:
     """Without root nothing is switched or copied."""
     script = """
@@ -849,6 +859,7 @@ def _contents(folder: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
+@pytest.mark.thorough
 async def test_a_folder_that_this_user_cannot_write_to_is_refused() -> None:
     """The same for a folder that is there and for one that would have to be created."""
     script = """

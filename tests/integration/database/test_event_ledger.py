@@ -131,6 +131,7 @@ def test_every_field_that_the_caller_gave_is_in_the_digest() -> None:
     assert len(digests) == len(changes) + 2
 
 
+@pytest.mark.promise
 async def test_a_stream_verifies_from_its_first_event_to_its_head(memory: AgentMem, database: str) -> None:
     """Digest, chain, positions and times of everything the package itself writes."""
     await fill_tenant(memory, "chained")

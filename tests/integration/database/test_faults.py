@@ -393,6 +393,7 @@ async def _check_words(memory: AgentMem, expected: int) -> None:
         assert found.hits[0].score_parts["words"] > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.everyday("kill", why="a server that had time to say so leaves less to be repaired")
 @pytest.mark.parametrize(
     "how", [signal.SIGINT, signal.SIGQUIT, signal.SIGKILL], ids=["fast shutdown", "immediate shutdown", "kill"]
@@ -465,6 +466,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.thorough
 def test_a_start_that_takes_long_says_what_it_waits_for(folder: Path) -> None:
     """One line on standard error, by way of logging if that is set up; one that is quick says nothing."""
     ran = subprocess.run(
@@ -609,6 +611,7 @@ async def test_a_subscription_outlives_its_embedded_server(embedded: Config, fol
         assert follower.positions == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.thorough
 async def test_a_subscription_waits_for_a_server_of_the_users_own(
     embedded: Config, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -643,6 +646,7 @@ async def test_a_subscription_waits_for_a_server_of_the_users_own(
         await server.stop()
 
 
+@pytest.mark.thorough
 async def test_two_processes_bring_their_server_back_together(embedded: Config, folder: Path) -> None:
     """They start one server, not two; it stays until the second of them leaves."""
     async with AgentMem(embedded) as memory:
@@ -658,6 +662,7 @@ async def test_two_processes_bring_their_server_back_together(embedded: Config, 
     assert not (folder / "data/postgres/postmaster.pid").exists()
 
 
+@pytest.mark.thorough
 async def test_a_data_folder_removed_under_us_is_not_made_anew(embedded: Config, folder: Path) -> None:
     """An empty memory in its place would look as if nothing had ever been remembered."""
     async with AgentMem(embedded) as memory:
@@ -673,6 +678,7 @@ async def test_a_data_folder_removed_under_us_is_not_made_anew(embedded: Config,
         await _check_words(memory, 1)
 
 
+@pytest.mark.thorough
 async def test_a_server_of_the_users_own_is_waited_for_and_not_started(
     embedded: Config, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -814,6 +820,7 @@ def _shrink_log_segments(folder: Path) -> None:
     )
 
 
+@pytest.mark.thorough
 async def test_a_full_disk_is_a_clear_error_and_loses_nothing(embedded: Config, folder: Path) -> None:
     """What was returned is there, what was refused is not, and with room again the same call goes through."""
     async with AgentMem(embedded):

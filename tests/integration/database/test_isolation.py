@@ -1203,6 +1203,7 @@ async def test_within_its_own_tenant_a_query_does_something(
     assert _says_something(rows) or before != after
 
 
+@pytest.mark.promise
 @_EVERY_FILE
 @pytest.mark.parametrize("scope", ["another tenant", "no tenant"])
 async def test_a_query_about_another_tenant_reads_and_changes_nothing(
@@ -1234,6 +1235,7 @@ async def _check_reads_nothing(
         assert not _says_something(rows)
 
 
+@pytest.mark.promise
 @_EVERY_FILE
 async def test_a_query_with_another_tenants_ids_reads_and_changes_nothing_of_theirs(
     keeper: SqlExecutor, store: PostgresManager, world: _World, subtests: pytest.Subtests, file: str
@@ -1541,6 +1543,7 @@ async def test_work_is_queued_and_listed_for_the_transactions_own_tenant(store: 
                 await queue.list_all(db, {})
 
 
+@pytest.mark.promise
 async def test_through_the_four_methods_another_tenants_memory_does_not_exist(memory: AgentMem) -> None:
     """Reading, searching and changing with a stolen id gives what an unknown id gives."""
     victim = await fill_tenant(memory, "victim")
@@ -1555,6 +1558,7 @@ async def test_through_the_four_methods_another_tenants_memory_does_not_exist(me
         await memory.admin.consolidate(thief.external_id, thief.memory_id)
 
 
+@pytest.mark.promise
 async def test_through_the_admin_methods_another_tenants_memory_does_not_exist(
     test_server: TestServer, database: str, memory: AgentMem, tmp_path: Path
 ) -> None:

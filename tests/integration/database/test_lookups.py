@@ -220,6 +220,7 @@ _ABOUT_VECTORS = (
 )
 
 
+@pytest.mark.thorough
 async def test_what_has_no_vector_is_found_by_one_lookup_each(
     store: PostgresManager, filled: UUID, subtests: pytest.Subtests
 ) -> None:
@@ -340,6 +341,7 @@ _OF_A_MEMORY = (
 )
 
 
+@pytest.mark.thorough
 async def test_the_events_of_a_memory_are_read_without_the_others(
     test_server: TestServer,
     config: Callable[..., Config],
@@ -372,6 +374,7 @@ async def test_the_events_of_a_memory_are_read_without_the_others(
             assert sum(map(int, re.findall(r"Rows Removed by (?:Filter|Index Recheck): (\d+)", plan))) <= 1, plan
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", ["read_conversation_back", "read_conversation_back_of_kind", "read_conversation_on", "find_last_position"]
 )
@@ -399,6 +402,7 @@ async def test_the_events_of_a_conversation_are_read_without_the_others(
     assert "conversation_id = " in "".join(re.findall(r"Index Cond: (.*)", plan)), plan
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("is_analysed", [True, False])
 async def test_events_of_a_rare_kind_are_read_without_the_others(
     test_server: TestServer,
@@ -448,6 +452,7 @@ async def test_events_of_a_rare_kind_are_read_without_the_others(
                 assert await counted.of_table("memory_event") < events / 10
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("is_analysed", [True, False])
 async def test_whether_a_reflection_is_due_is_read_from_the_last_one_on(
     test_server: TestServer, database: str, config: Callable[..., Config], store: PostgresManager, is_analysed: bool
@@ -473,6 +478,7 @@ async def test_whether_a_reflection_is_due_is_read_from_the_last_one_on(
     assert not re.search(r"rows=3\d\d(\.\d+)? loops", plan), plan
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("is_analysed", [True, False])
 async def test_memories_are_read_by_their_ids_and_keys_without_the_others(
     test_server: TestServer,
@@ -513,6 +519,7 @@ _IN_ORDER = (
 )
 
 
+@pytest.mark.thorough
 async def test_the_newest_are_read_in_the_order_of_an_index(
     test_server: TestServer, database: str, store: PostgresManager, filled: UUID, subtests: pytest.Subtests
 ) -> None:
@@ -594,6 +601,7 @@ _A_FILTER = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("is_analysed", [True, False])
 async def test_what_a_filter_admits_is_found_by_an_index(
     test_server: TestServer,

@@ -199,6 +199,7 @@ def test_the_servers_own_files_are_found_where_they_were_built(open_folder: Path
     assert find_programs(folder).share == moved
 
 
+@pytest.mark.thorough
 async def test_named_programs_in_a_closed_folder_work(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under root they are copied to where the server's user can run them; nothing is opened for it."""
     closed = open_folder / "closed"

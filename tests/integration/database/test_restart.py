@@ -52,6 +52,7 @@ async def _wait_for_recovery(data_dir: Path) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.promise
 async def test_a_restart_changes_nothing_that_is_found(own_folder: Config) -> None:
     """The last user stops the server; the next one finds the same by words and vectors, and writes go on."""
     async with AgentMem(own_folder) as memory:
@@ -66,6 +67,7 @@ async def test_a_restart_changes_nothing_that_is_found(own_folder: Config) -> No
         assert "white" in found.hits[0].content
 
 
+@pytest.mark.promise
 async def test_a_crash_under_an_open_memory_changes_nothing_that_is_found(own_folder: Config) -> None:
     """A killed backend makes the server clear its shared memory; nothing of an index was kept there alone."""
     async with AgentMem(own_folder) as memory:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from agent_reminiscence import AgentMem
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.database.repositories.replay_tables import PROJECTED_TABLES, ReplayTablesRepository
@@ -15,6 +17,7 @@ from tests.support.factories import fill_tenant, superuser
 _HELD = {(column.table, column.name) for column in TEXT_COLUMNS if column.holds in {Holds.TEXT, Holds.DERIVED}}
 
 
+@pytest.mark.thorough
 async def test_no_sample_is_kept_of_what_memories_say(test_server: TestServer, database: str, memory: AgentMem) -> None:
     """ANALYZE stores common values of a column in the clear; of these columns it stores none, before any erasure."""
     for number in range(30):
@@ -51,6 +54,7 @@ async def test_no_sample_is_kept_of_what_memories_say(test_server: TestServer, d
     assert texts == []
 
 
+@pytest.mark.thorough
 async def test_a_replay_leaves_no_sample_of_what_memories_say(memory: AgentMem) -> None:
     """Its temporary tables are analysed for the planner, and of their columns only ids are."""
     await fill_tenant(memory, "agent-1")

@@ -112,6 +112,7 @@ async def test_after_each_change_the_index_is_what_the_texts_say(
     assert set(await read_layouts(administrator, external_id)) == {str(second.id)}
 
 
+@pytest.mark.promise
 async def test_the_index_of_a_tenant_with_facts_and_every_kind_of_end_is_what_its_texts_say(
     memory: AgentMem, administrator: SqlExecutor, external_id: str
 ) -> None:
@@ -136,6 +137,7 @@ _CHANGES = st.lists(
 )
 
 
+@pytest.mark.promise
 @settings(
     max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
@@ -231,6 +233,7 @@ async def test_without_a_memory_every_other_row_of_the_index_is_the_same_to_the_
     assert await index_rows(administrator, external_id) == rows
 
 
+@pytest.mark.thorough
 @pytest.mark.everyday("3", why="either is smaller than the stream, so that there are several pages")
 @pytest.mark.parametrize("events", [1, 3])
 async def test_the_size_of_a_batch_moves_nothing(
@@ -286,6 +289,7 @@ async def test_a_window_ends_where_its_text_ends(memory: AgentMem, external_id: 
     assert by_words["Two: dingo seen."] >= {"words_before", "words_around", "words_wide"}
 
 
+@pytest.mark.thorough
 async def test_a_fact_stands_alone(memory: AgentMem, external_id: str) -> None:
     """A word of the passage that a fact was concluded from does not speak for the fact, nor the title."""
     tenant = await fill_tenant(memory, external_id)
@@ -358,6 +362,7 @@ async def _imported(
         yield db, memory
 
 
+@pytest.mark.thorough
 async def test_every_server_and_locale_gives_the_same_rows(
     memory: AgentMem, administrator: SqlExecutor, test_server: TestServer, external_id: str, tmp_path: Path
 ) -> None:

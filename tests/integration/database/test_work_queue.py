@@ -538,6 +538,7 @@ async def _queue_rows(administrator: SqlExecutor) -> list[str]:
     return rows
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("error", [ValueError, EmbeddingError])
 async def test_nothing_that_a_memory_says_gets_into_the_queue_or_beside_it(
     administrator: SqlExecutor, config: Callable[..., Config], error: type[Exception]

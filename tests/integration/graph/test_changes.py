@@ -764,6 +764,7 @@ async def test_a_new_relationship_of_a_merged_entity_is_that_of_the_one_that_spe
 # --- Erasure ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 async def test_a_name_that_only_an_erased_memory_said_goes_with_it(graph: _Graph) -> None:
     """What another memory says too is left as that one says it, with its own times and its own words."""
     secret, kept = await graph.remember(0, day=1), await graph.remember(1, day=5)
@@ -791,6 +792,7 @@ async def test_a_name_that_only_an_erased_memory_said_goes_with_it(graph: _Graph
     assert (await graph.memory.admin.verify_erased(receipt, text="Secretive")).ok
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("field", ["name", "alias", "description", "metadata", "type"])
 async def test_an_erasure_by_text_reaches_what_only_a_plan_says(graph: _Graph, field: str) -> None:
     """A model may find a word for something that the text itself does not have."""
@@ -859,6 +861,7 @@ async def test_a_conversation_goes_with_the_merges_made_in_it(graph: _Graph) -> 
 # --- Reports and the store that follows ------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 async def test_a_report_names_rows_of_the_graph_by_ids_alone(graph: _Graph) -> None:
     """A name is memory text, its folding too; both would stand in a log."""
     pair = await _pair(graph, 0)

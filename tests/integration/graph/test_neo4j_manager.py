@@ -311,6 +311,7 @@ async def test_a_manager_that_is_not_open_says_so(neo4j_server: Neo4jAddress) ->
         await manager.write(_ONE)
 
 
+@pytest.mark.thorough
 def test_the_driver_is_imported_by_those_who_need_it_only() -> None:
     """Whoever has no Neo4j does not pay for its driver at every start."""
     script = "import sys, agent_reminiscence.core; sys.exit('neo4j' in sys.modules)"

@@ -290,6 +290,7 @@ _STEPS = st.lists(
 _BEGINNINGS = st.lists(st.sampled_from(_SENTENCES), min_size=1, max_size=5)
 
 
+@pytest.mark.promise
 @settings(
     max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
@@ -324,6 +325,7 @@ async def test_after_any_edits_the_tables_agree(
 # What single events do ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise
 async def test_every_tier_agrees_after_the_whole_life_of_a_tenant(
     memory: AgentMem, administrator: SqlExecutor, external_id: str
 ) -> None:

@@ -256,6 +256,7 @@ def database(test_server: TestServer) -> Iterator[str]:
     asyncio.run(test_server.drop_database(name))
 
 
+@pytest.mark.thorough
 def test_the_store_does_what_the_one_in_memory_does(test_server: TestServer, database: str) -> None:
     """Saving, windows, forks, branches, conflicts and deletions, in any order."""
     config = Config(

@@ -229,6 +229,7 @@ async def test_a_deletion_keeps_the_messages_that_a_fork_shares(memory: AgentMem
     assert await other.load("chat") is None
 
 
+@pytest.mark.thorough
 async def test_a_long_history_is_read_over_many_pages_and_forks(memory: AgentMem) -> None:
     """As a whole, as a window, and entry by entry from nothing but an id."""
     store = ReminiscenceConversations(memory, "ana")
@@ -255,6 +256,7 @@ async def test_a_long_history_is_read_over_many_pages_and_forks(memory: AgentMem
         await other.read_entry(str(uuid4()))
 
 
+@pytest.mark.thorough
 async def test_conversations_are_listed_over_many_pages(memory: AgentMem) -> None:
     """The last saved first, without deleted ones, by scope and up to a limit."""
     store = ReminiscenceConversations(memory, "ana")
@@ -394,6 +396,7 @@ async def test_an_id_that_looks_like_a_secret_is_refused(memory: AgentMem, name:
     assert await memory.ledger.head("ana") == 0
 
 
+@pytest.mark.thorough
 async def test_a_save_of_any_size_is_one_save(memory: AgentMem) -> None:
     """Messages for which one event has no room stand in events before it; a conflict leaves nothing that is read."""
     store = ReminiscenceConversations(memory, "ana")
@@ -551,6 +554,7 @@ async def test_what_is_stored_survives_an_export(memory: AgentMem, tmp_path: Pat
     assert texts((await loaded(copy, "fork")).messages) == ["Hello", "Again"]
 
 
+@pytest.mark.thorough
 async def test_tenants_never_see_each_others_conversations(memory: AgentMem) -> None:
     """The same ids, in any order of saves, forks, branches, loads, lists and deletions."""
     dice = random.Random(11)

@@ -104,6 +104,7 @@ def test_a_recent_release_is_taken(installed: str) -> None:
     check_release("this", installed)
 
 
+@pytest.mark.thorough
 def test_without_the_package_the_extra_is_named() -> None:
     """The module can be imported; what is imported from it says what to install."""
     done = run_without(

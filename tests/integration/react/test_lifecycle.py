@@ -63,6 +63,7 @@ async def _contents(memory: AgentMem, prefix: str, scope: str = _SCOPE) -> list[
     return [one.content for one in await memory.get_active_memories(scope, key_prefix=prefix)]
 
 
+@pytest.mark.thorough
 async def test_the_end_of_a_conversation_promotes_what_will_matter_and_records_an_episode(memory: AgentMem) -> None:
     """Once, however often it ends; and again if it has gone on."""
     facts = iter([["Ana's boat is called Mora."], ["Ana is waiting for the bus."], []])
@@ -250,6 +251,7 @@ async def test_maintenance_keeps_the_newest_within_a_quota(config: MakeConfig) -
         assert [one.conversation_id for one in listed.conversations] == ["three"]
 
 
+@pytest.mark.thorough
 async def test_a_purged_conversation_is_gone_with_its_facts_and_episodes(memory: AgentMem) -> None:
     """The receipt proves it; other conversations stay."""
     brain = Brain(_works, learn=_learns)
@@ -266,6 +268,7 @@ async def test_a_purged_conversation_is_gone_with_its_facts_and_episodes(memory:
     assert (await memory.admin.verify(_SCOPE)).ok
 
 
+@pytest.mark.thorough
 async def test_a_purged_user_is_gone_from_every_collection_and_from_the_list(memory: AgentMem) -> None:
     """Other users stay."""
     brain = Brain(_works, learn=_learns)
@@ -288,6 +291,7 @@ async def test_a_purged_user_is_gone_from_every_collection_and_from_the_list(mem
             await agent.lifecycle.purge_collection("nobody")
 
 
+@pytest.mark.thorough
 async def test_a_purge_is_not_undone_by_what_is_still_being_recorded(memory: AgentMem) -> None:
     """An invocation that was answered before the purge leaves nothing after it, though its model learns late."""
     brain = Brain(_works, learn=_learns)
@@ -354,6 +358,7 @@ async def test_episodes_are_found_by_query_and_state(memory: AgentMem) -> None:
     assert [one.id for one in found.episodes] == ["boat"]
 
 
+@pytest.mark.thorough
 async def test_a_conversation_is_read_listed_and_deleted_through_its_service(memory: AgentMem) -> None:
     """Archived, it begins anew; purged, it is gone from the ledger."""
     conversations = MemoryConversations(memory)
@@ -401,6 +406,7 @@ async def test_a_conversation_is_read_listed_and_deleted_through_its_service(mem
     assert "c-1 question" not in await _everything(memory, _SCOPE)
 
 
+@pytest.mark.thorough
 async def test_what_a_service_purges_has_receipts_and_what_it_does_not_know_is_gone_already(memory: AgentMem) -> None:
     """They are checked like those of a whole collection."""
     facts, episodes, conversations = MemoryFacts(memory), MemoryEpisodes(memory), MemoryConversations(memory)

@@ -73,6 +73,7 @@ def _wait_for(file: Path) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.thorough
 @pytest.mark.everyday("True", why="without a memory less is done")
 @pytest.mark.parametrize("has_memory", [False, True])
 async def test_a_tool_of_a_server_is_a_step_and_leads_to_the_answer(
@@ -97,6 +98,7 @@ async def test_a_tool_of_a_server_is_a_step_and_leads_to_the_answer(
     assert [part.observation for part in parts[:-1] if not part.is_partial] == [_RAIN]
 
 
+@pytest.mark.thorough
 async def test_the_application_says_in_which_group_a_server_is(mill: MakeServer) -> None:
     """In `default`, unless the toolset is given metadata. What the server says of itself opens no door."""
     own: FunctionToolset[Any] = FunctionToolset()
@@ -126,6 +128,7 @@ async def test_the_application_says_in_which_group_a_server_is(mill: MakeServer)
     ]
 
 
+@pytest.mark.thorough
 async def test_an_error_of_the_server_is_an_observation_however_often_it_comes(mill: MakeServer) -> None:
     """The model reads the server's own words each time, and can do something else in the end."""
     grains = ["rye", "oats", "spelt", "barley", "wheat"]
@@ -143,6 +146,7 @@ async def test_an_error_of_the_server_is_an_observation_however_often_it_comes(m
     assert last.observation == _RAIN
 
 
+@pytest.mark.thorough
 async def test_arguments_that_the_server_refuses_are_an_observation(mill: MakeServer) -> None:
     """It is the server that knows which arguments its tools take."""
     brain = _does(act("weather", town="Graz"), act("weather", place="Graz"))
@@ -154,6 +158,7 @@ async def test_arguments_that_the_server_refuses_are_an_observation(mill: MakeSe
     assert response.steps[1].observation == _RAIN
 
 
+@pytest.mark.thorough
 @pytest.mark.everyday("True", why="without a memory less is done")
 @pytest.mark.parametrize("has_memory", [False, True])
 async def test_a_server_serves_all_requests_and_ends_with_the_service(
@@ -174,6 +179,7 @@ async def test_a_server_serves_all_requests_and_ends_with_the_service(
     await asyncio.to_thread(wait_until_ended, [process])
 
 
+@pytest.mark.thorough
 async def test_a_service_that_is_not_opened_starts_a_server_for_each_request(mill: MakeServer) -> None:
     """Nothing is left behind by one that nobody closes."""
     agent = ReactService(_does(act("process")).model, toolsets=[mill()])
@@ -185,6 +191,7 @@ async def test_a_service_that_is_not_opened_starts_a_server_for_each_request(mil
     await asyncio.to_thread(wait_until_ended, processes)
 
 
+@pytest.mark.thorough
 async def test_a_server_that_dies_costs_its_tools_and_not_the_answer(mill: MakeServer) -> None:
     """What it was to do is an observation, and opening the service again starts it again."""
     toolset = mill()
@@ -202,6 +209,7 @@ async def test_a_server_that_dies_costs_its_tools_and_not_the_answer(mill: MakeS
     assert after.answer == _RAIN
 
 
+@pytest.mark.thorough
 async def test_a_client_that_hangs_up_leaves_the_server_to_the_next(mill: MakeServer, tmp_path: Path) -> None:
     """While a tool of the server is at work."""
     began = tmp_path / "began"
@@ -237,6 +245,7 @@ async def test_a_server_that_cannot_be_started_is_a_failure_of_the_request() -> 
             pass
 
 
+@pytest.mark.thorough
 async def test_an_episode_has_the_steps_that_a_server_took(mill: MakeServer, memory: AgentMem) -> None:
     """Arguments and observation; the conversation says which tool was used, and the next run is shown both."""
     brain = Brain(

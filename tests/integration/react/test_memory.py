@@ -252,6 +252,7 @@ async def test_one_invocation_asked_twice_at_once_has_one_answer(memory: AgentMe
     assert (await _kinds(memory)).count(FINISHED) == 1
 
 
+@pytest.mark.promise
 async def test_two_invocations_of_one_conversation_at_once_are_both_kept(memory: AgentMem) -> None:
     """Neither waits for the other, and neither is lost."""
     brain = Brain(lambda asked: f"answer to {asked.prompt.split()[-1]}")
@@ -265,6 +266,7 @@ async def test_two_invocations_of_one_conversation_at_once_are_both_kept(memory:
         assert f"User asked: question {number};" in prompt
 
 
+@pytest.mark.thorough
 async def test_what_did_i_ask_first_after_30_invocations_and_a_restart(config: MakeConfig) -> None:
     """The first question is shown with the newest, however long the conversation is."""
     brain = Brain(lambda _: "noted")

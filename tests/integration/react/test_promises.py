@@ -119,6 +119,7 @@ async def test_a_memory_that_is_switched_off_during_a_run_is_written_nothing_of_
     assert await _kinds(memory) == []
 
 
+@pytest.mark.thorough
 async def test_what_is_being_answered_during_a_purge_does_not_bring_back_what_it_was_shown(memory: AgentMem) -> None:
     """The answer may quote it, and a tool may store it; the next question is recorded again."""
     await MemoryFacts(memory).store_fact(StoreFactRequest(user="ana", content="Ana saw a giraffe."))
@@ -167,6 +168,7 @@ async def test_a_deployment_that_only_reads_maintains_nothing(memory: AgentMem) 
     assert await _kinds(memory) == before
 
 
+@pytest.mark.thorough
 async def test_a_purge_finds_what_any_process_and_any_service_has_written(memory: AgentMem) -> None:
     """Also what was written after an earlier purge, through a service alone, or by a tool of a run without an end."""
     brain = Brain(lambda _: "noted", learn=lambda _: {"facts": ["Ana saw a giraffe."]})

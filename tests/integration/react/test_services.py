@@ -162,6 +162,7 @@ class _Notebook:
         return RecordUseResponse(recorded=True)
 
 
+@pytest.mark.thorough
 async def test_so_can_conversations_and_episodes_with_all_that_happens_to_them(memory: AgentMem) -> None:
     """They are shown, added to, ended and archived through their own services; our memory has none of them."""
     notebook = _Notebook()

@@ -74,6 +74,7 @@ async def test_whoever_reports_outcomes_can_forbid_the_model_to(memory: AgentMem
     assert (reported.error, reported.recorded) == (None, not judges)
 
 
+@pytest.mark.thorough
 async def test_no_more_is_shown_than_asked_for_and_the_client_sees_it_only_if_it_shall(memory: AgentMem) -> None:
     """Facts, episodes and invocations each have a number of their own."""
     for number in range(4):

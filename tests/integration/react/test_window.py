@@ -79,6 +79,7 @@ def _last_texts(asked: Asked) -> list[str]:
     return texts_of(asked.messages[-1])
 
 
+@pytest.mark.thorough
 async def test_a_result_longer_than_the_budget_is_read_in_parts(memory: AgentMem) -> None:
     """It is set aside whole; the parts together are the result."""
     parts: list[str] = []

@@ -534,6 +534,7 @@ def _request(method: str, path: str, operation: Any, chosen: list[tuple[Any, str
     )
 
 
+@pytest.mark.promise
 async def test_the_operations_answer_with_nothing_of_another_tenant(house: _House) -> None:
     """With her ids, names, keys and positions; what they find is the caller's own, and nothing of hers is changed."""
     joe = await house.stranger("joe")
@@ -582,6 +583,7 @@ async def test_she_herself_reads_what_is_hidden_from_others(house: _House) -> No
     await house.look_again()
 
 
+@pytest.mark.promise
 async def test_a_credential_that_is_not_valid_opens_nothing(house: _House) -> None:
     """Expired, revoked, forged, or none; and a session of the inspector counts for nothing outside of it."""
     good = _KEY_OF_ISSUER.sign(claims(sub=_HER, scope="memory:read"))
@@ -687,6 +689,7 @@ async def _listed(client: httpx.AsyncClient, kind: str) -> set[str]:
     return {one["name"] for one in _result(await _call(client, kind, "tools/list"))["tools"]}
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("kind", KINDS)
 async def test_the_tools_answer_with_nothing_of_another_tenant(house: _House, kind: str) -> None:
     """With her ids and names; and so do the resources."""
@@ -861,6 +864,7 @@ def _session(secret: str, tenant: str | None = None) -> dict[str, str]:
     return {"Cookie": f"{CREDENTIAL_COOKIE}={secret}{chosen}"}
 
 
+@pytest.mark.promise
 async def test_the_pages_show_nothing_of_another_tenant(house: _House) -> None:
     """To a session of another's, which also claims to have chosen her; neither whole pages nor parts of them."""
     joe = await house.stranger("joe-looks")
@@ -878,6 +882,7 @@ async def test_the_pages_show_nothing_of_another_tenant(house: _House) -> None:
     await house.assert_untouched()
 
 
+@pytest.mark.thorough
 async def test_she_herself_sees_what_the_pages_hide_from_others(house: _House) -> None:
     """The same addresses in a session of her own: what the tests look for is there to be found."""
     silent = set()
@@ -907,6 +912,7 @@ async def test_each_page_needs_its_scope(house: _House) -> None:
 # What is asked: streams -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 async def test_a_stream_brings_nothing_of_another_tenant(house: _House) -> None:
     """Whatever she writes meanwhile, and wherever the stream is told to begin."""
     joe = await house.stranger("joe-listens")

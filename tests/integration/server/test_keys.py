@@ -93,6 +93,7 @@ async def test_a_key_reads_what_its_tenant_has_and_nothing_else(
     assert seen == {"ida": ["Hers"], "joe": ["His"], "zöe": []}
 
 
+@pytest.mark.thorough
 async def test_a_backends_key_acts_for_whomever_it_names(served: Served, memory: AgentMem, make_key: MakeKey) -> None:
     """With the scopes that it has, for each of them."""
     await memory.create_active_memory("ida", "Hers", "The key is under the mat.")

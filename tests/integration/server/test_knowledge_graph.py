@@ -151,6 +151,7 @@ _ODD = [
 ]
 
 
+@pytest.mark.thorough
 async def test_any_text_comes_back_as_it_was_given(memory: AgentMem) -> None:
     """Empty, on many lines, with NUL, long, or like something else; as a name, a type and an observation."""
     entities = [{"name": name, "entityType": name, "observations": _ODD} for name in _ODD]
@@ -239,6 +240,7 @@ async def test_what_is_unknown_is_ignored_and_an_unknown_tool_is_not(memory: Age
     assert await memory.ledger.head("joe") == 0
 
 
+@pytest.mark.promise
 async def test_two_clients_at_once_lose_nothing(config: Callable[..., Config], memory: AgentMem) -> None:
     """Of two processes over one database, each with its own connection: every observation and relation is there."""
     count = 6
@@ -266,6 +268,7 @@ async def test_two_clients_at_once_lose_nothing(config: Callable[..., Config], m
     assert (await memory.admin.verify("ida")).ok
 
 
+@pytest.mark.thorough
 async def test_what_is_deleted_meanwhile_does_not_come_back(config: Callable[..., Config], memory: AgentMem) -> None:
     """An entity that is deleted and created anew gets nothing of what the old one had, by another client's write."""
     async with AgentMem(config()) as other, _connected(memory) as first, _connected(other) as second:
@@ -286,6 +289,7 @@ async def test_what_is_deleted_meanwhile_does_not_come_back(config: Callable[...
             await call(first, "delete_entities", entityNames=["Ana_Sousa"])
 
 
+@pytest.mark.thorough
 async def test_a_call_that_is_given_up_is_carried_out_to_its_end(memory: AgentMem) -> None:
     """No list of changes stops in the middle because a client has lost its patience."""
     entities = [_MILL | {"name": f"Mill {number}"} for number in range(20)]

@@ -56,6 +56,7 @@ def test_every_kind_of_tools_has_a_path_of_its_own() -> None:
     assert tuple(PATHS) == KINDS
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_client_of_each_era_uses_the_tools(served: Served, mode: str) -> None:
     """All nine, and the resource; beside the native tools, over one memory."""
@@ -101,6 +102,7 @@ async def test_a_key_reads_or_writes_as_its_scopes_say(served: Served, mode: str
         assert await call(client, "read_graph") == {"entities": [MILL], "relations": []}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", MODES)
 async def test_the_tenant_is_the_credential_s(served: Served, mode: str) -> None:
     """No argument changes it, and only a delegate's header does; without one, it acts for nobody."""
@@ -127,6 +129,7 @@ async def test_a_key_counts_for_each_request(served: Served, keys: Keys, mode: s
             await client.call_tool("read_graph", {})
 
 
+@pytest.mark.thorough
 async def test_without_a_valid_key_nothing_is_answered(served: Served) -> None:
     """Nor to another method than POST, to another host's name, or to a cookie."""
     listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}

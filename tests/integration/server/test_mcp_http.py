@@ -120,6 +120,7 @@ async def test_only_a_delegate_names_the_tenant(served: Served, mode: str) -> No
     assert refused.status_code == 403
 
 
+@pytest.mark.thorough
 async def test_two_tenants_on_one_connection_are_never_mixed(served: Served) -> None:
     """Clients of each era and tenant take turns on a single connection, and all at once on several."""
     for connections in (1, 8):
@@ -210,6 +211,7 @@ async def test_a_call_that_is_given_up_is_ended_in_the_server(
     assert [one["content"] for one in listed["memories"]] == ["Kept 1.", "Kept 2."]
 
 
+@pytest.mark.thorough
 @pytest.mark.everyday("auto", "legacy", why="between programs of today, auto finds what the third names")
 @pytest.mark.parametrize("mode", MODES)
 async def test_the_calls_of_a_client_that_leaves_are_ended(
@@ -245,6 +247,7 @@ async def test_an_application_may_be_served_again(unopened: AgentMem, keys: Keys
             assert len(listed["memories"]) == number + 1
 
 
+@pytest.mark.thorough
 async def test_many_clients_at_once_are_all_answered(served: Served) -> None:
     """Each with its own answer."""
 

@@ -69,6 +69,7 @@ def _calling(number: int, tool: str, **arguments: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.everyday("legacy", why="over HTTP each era is tried every day, and tests below use the others")
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_client_of_each_era_uses_the_tools(
@@ -97,6 +98,7 @@ async def test_a_client_of_each_era_uses_the_tools(
         assert (stored.content, stored.actor, stored.source) == ("Ida drinks black tea.", "mcp", "agent")
 
 
+@pytest.mark.thorough
 async def test_two_programs_at_once_write_to_one_memory(variables: Mapping[str, str]) -> None:
     """Nothing is lost between two clients, each with a process of its own; another tenant sees none of it.
 
@@ -117,6 +119,7 @@ async def test_two_programs_at_once_write_to_one_memory(variables: Mapping[str, 
         assert "memory:write" in await refusal(other, "remember", content="Joe drinks cocoa.")
 
 
+@pytest.mark.thorough
 def test_what_was_asked_before_the_input_ends_is_answered(variables: Mapping[str, str]) -> None:
     """As by a script that pipes its requests in; standard output has nothing but answers, one a line.
 
@@ -135,6 +138,7 @@ def test_what_was_asked_before_the_input_ends_is_answered(variables: Mapping[str
     assert said.decode().splitlines() == [told] * 3
 
 
+@pytest.mark.thorough
 async def test_sigterm_ends_it_after_what_was_asked_is_answered(
     variables: Mapping[str, str], config: Callable[..., Config], test_server: TestServer, database: str
 ) -> None:
@@ -160,6 +164,7 @@ async def test_sigterm_ends_it_after_what_was_asked_is_answered(
     assert "Remembered" in answers[1]["result"]["content"][0]["text"]
 
 
+@pytest.mark.thorough
 def test_the_embedded_server_stops_with_it() -> None:
     """It is its only user."""
     with tempfile.TemporaryDirectory(prefix="reminiscence-mcp-") as folder:
@@ -213,6 +218,7 @@ def test_a_wrong_start_is_told_on_standard_error(
     assert told in cli.err
 
 
+@pytest.mark.thorough
 def test_what_others_print_is_no_answer() -> None:
     """While the protocol has standard output, prints and what child processes write go to standard error."""
     noisy = (

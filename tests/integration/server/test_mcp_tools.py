@@ -291,6 +291,7 @@ async def test_a_history_has_every_version_and_the_last_one_whole(client: Client
     assert "[2] version 2, recorded " in text
 
 
+@pytest.mark.thorough
 async def test_a_long_history_shows_the_newest_versions(client: Client, memory: AgentMem) -> None:
     """And says how many it leaves out."""
     first = await memory.create_active_memory("ida", "Log", "Draft 1.")
@@ -394,6 +395,7 @@ async def test_bad_arguments_are_named_without_their_values(client: Client, memo
     assert await memory.ledger.head("ida") == 0
 
 
+@pytest.mark.thorough
 async def test_no_argument_breaks_a_tool(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     """Whatever is passed in its place is carried out or refused for a reason that can be told."""
     memory_id = str(await remember(client, "Ida sails."))

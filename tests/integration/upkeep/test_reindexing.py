@@ -17,6 +17,7 @@ from tests.support.factories import superuser
 _TEXT = "Ann: The boats lie in the harbour.\nBob: I painted mine green yesterday."
 
 
+@pytest.mark.thorough
 async def test_words_of_another_analyser_are_indexed_anew(
     test_server: TestServer, database: str, config: Callable[..., Config]
 ) -> None:
@@ -49,6 +50,7 @@ async def _read_otherwise(test_server: TestServer, database: str) -> None:
         )
 
 
+@pytest.mark.thorough
 async def test_a_faulty_stream_keeps_no_other_one_from_being_read(
     test_server: TestServer, database: str, config: Callable[..., Config], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -82,6 +84,7 @@ async def _replace_in_event(test_server: TestServer, database: str, old: str, ne
         )
 
 
+@pytest.mark.thorough
 async def test_broken_off_it_goes_on_where_it_was(
     test_server: TestServer, database: str, config: Callable[..., Config]
 ) -> None:

@@ -319,6 +319,7 @@ async def test_a_new_vector_goes_to_its_nearest_cell(memory: AgentMem, store: Po
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.everyday("1", why="nothing, a part or most is done; a part is what could be lost")
 @pytest.mark.parametrize("batches", [0, 1, 3])
 async def test_a_sorting_that_was_killed_loses_nothing_and_is_ended_later(
@@ -357,6 +358,7 @@ async def test_a_sorting_that_was_killed_loses_nothing_and_is_ended_later(
     assert (await memory.admin.verify(_TENANT)).ok
 
 
+@pytest.mark.thorough
 @pytest.mark.everyday(
     "0-0-its first sorting",
     "3-0-its second",
@@ -447,6 +449,7 @@ async def _describe(store: PostgresManager) -> CellState:
     return state
 
 
+@pytest.mark.thorough
 async def test_an_erasure_leaves_nothing_in_the_centres_of_cells(memory: AgentMem, store: PostgresManager) -> None:
     """Each centre is the mean of what is left in its cell, and a cell in which nothing is left says nothing."""
     ids = await _fill_tenant(memory)

@@ -31,6 +31,7 @@ _TEXT = st.lists(st.one_of(st.text(), st.characters(), st.sampled_from(_BREAKS))
 _ROWS = st.lists(st.dictionaries(_TEXT, st.one_of(_TEXT, st.integers(), st.booleans(), st.none())), max_size=5)
 
 
+@pytest.mark.thorough
 @settings(max_examples=40)
 @given(rows=_ROWS)
 def test_each_row_is_a_line_that_reads_back(rows: list[dict[str, object]]) -> None:

@@ -156,6 +156,7 @@ async def test_tools_are_called_so_often_at_most() -> None:
     assert (caught.value.reason, seen) == ("limit", [])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("watch", [None, lambda written: None], ids=["whole", "streamed"])
 async def test_what_tools_have_shown_is_not_sent_beyond_the_limit(watch: Any) -> None:
     """It is some 10,000 tokens, which a provider would bill before anybody could count them."""

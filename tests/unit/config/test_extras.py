@@ -36,6 +36,7 @@ def _project() -> dict[str, Any]:
     return project
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("settings", "passed", "complaint"),
     [
@@ -82,6 +83,7 @@ def test_a_setting_that_needs_a_missing_extra_is_refused_by_its_name(
     assert (done.returncode, done.stdout.strip()) == (0, complaint), done.stderr
 
 
+@pytest.mark.thorough
 def test_the_command_without_its_extra_says_what_to_install() -> None:
     """In one line; the script is installed with or without the extra."""
     done = run_without("cli", program="from agent_reminiscence_launcher import main\nsys.exit(main())")
@@ -93,6 +95,7 @@ def test_the_command_without_its_extra_says_what_to_install() -> None:
     )
 
 
+@pytest.mark.thorough
 def test_what_needs_no_extra_imports_none() -> None:
     """Only the command line, the agents' models and frameworks may fail to be imported.
 
@@ -131,6 +134,7 @@ for module in pkgutil.walk_packages(agent_reminiscence.__path__, "agent_reminisc
     }
 
 
+@pytest.mark.thorough
 def test_nothing_is_observed_without_opentelemetry() -> None:
     """The blocks run as they are, and what they report is not kept."""
     program = """
@@ -157,6 +161,7 @@ print(detached().run(str, "ran"))
     assert (done.returncode, done.stdout.split("\n")[:2]) == (0, ["as it was raised", "ran"]), done.stderr
 
 
+@pytest.mark.thorough
 def test_all_is_every_extra_but_those_of_other_frameworks() -> None:
     """Whoever installs `[all]` lacks nothing else; another framework is of use only to whoever has it."""
     extras = _project()["optional-dependencies"]

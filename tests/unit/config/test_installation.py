@@ -81,6 +81,7 @@ def test_nothing_is_wrong_with_the_package_alone(site: Path) -> None:
     assert find_fault() is None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mix_in", [_mix_in_distribution, _mix_in_file])
 def test_a_memory_does_not_open_where_another_projects_files_are_mixed_in(
     site: Path, mix_in: Callable[[Path], Path]

@@ -32,6 +32,7 @@ print(codes)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform == "win32", reason="forks")
 def test_a_program_that_ends_after_a_failed_connection_is_not_aborted() -> None:
     """The driver's threads call into Python until a moment after they answered; that must not be during its end."""

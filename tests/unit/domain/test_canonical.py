@@ -30,6 +30,7 @@ def _reversed(value: Any) -> Any:
     return value
 
 
+@pytest.mark.thorough
 @settings(max_examples=50, deadline=None)
 @given(value=JSON)
 def test_the_order_of_keys_and_the_kind_of_list_do_not_matter(value: Any) -> None:

@@ -301,6 +301,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.thorough
 async def test_an_embedder_serves_one_event_loop_after_another() -> None:
     """A script that calls `asyncio.run` twice has done nothing wrong."""
     async with FakeOllama(answer_all) as server:
@@ -854,6 +855,7 @@ async def test_a_provider_that_does_not_exist_is_refused() -> None:
         await PydanticAIEmbedder("nobody:model").prepare()
 
 
+@pytest.mark.thorough
 def test_importing_the_package_imports_no_client(tmp_path: Path) -> None:
     """Clients of servers cost half a second and more; who does not use them does not pay."""
     script = """

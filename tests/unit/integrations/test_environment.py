@@ -52,6 +52,7 @@ def test_a_wrong_variable_is_named_and_no_secret_quoted(environ: dict[str, str],
     assert refused.value.__cause__ is None
 
 
+@pytest.mark.thorough
 def test_a_missing_package_is_named_with_its_extra() -> None:
     """And the integrations and views can be imported without it."""
     environs = [

@@ -117,6 +117,7 @@ def test_a_path_is_compared_label_by_label(path: tuple[str, ...], is_suffix: boo
     assert items.matches(path, ("a", "b", "c"), is_suffix=is_suffix) is holds
 
 
+@pytest.mark.thorough
 def test_an_older_langgraph_is_refused_by_name(tmp_path: Path) -> None:
     """One whose stores lack what ours is made from."""
     (tmp_path / "langgraph" / "store").mkdir(parents=True)
@@ -137,6 +138,7 @@ except agent_reminiscence.ConfigurationError as error:
     assert "needs langgraph-checkpoint 4.3.2 or later, and the installed one is older" in done.stdout
 
 
+@pytest.mark.thorough
 def test_without_langgraph_the_store_says_what_to_install() -> None:
     """When it is imported: it is made from a class of LangGraph."""
     program = """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.extras import run_without
 
 PROGRAM = """
@@ -18,6 +20,7 @@ for make in (lambda: ReminiscenceSession(memory, "ana", "chat-7"), lambda: recal
 """
 
 
+@pytest.mark.thorough
 def test_each_part_says_what_to_install() -> None:
     """The module can be imported; what it makes needs the framework."""
     done = run_without("openai-agents", program=PROGRAM)

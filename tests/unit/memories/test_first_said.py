@@ -246,6 +246,7 @@ def _histories(draw: st.DrawFn) -> list[list[tuple[str, int]]]:
     return versions
 
 
+@pytest.mark.thorough
 @settings(max_examples=60, deadline=None)
 @given(_histories(), st.data())
 def test_every_line_keeps_its_first_date_through_every_history(

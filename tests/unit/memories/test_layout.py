@@ -216,6 +216,7 @@ def test_of_equal_passages_those_that_have_ended_go_first(ended: list[bool], wan
     assert kept == [number for number in range(len(ended)) if number not in gone][:wanted]
 
 
+@pytest.mark.thorough
 def test_ten_thousand_equal_passages_are_matched_in_one_go() -> None:
     """A log says the same all day; comparing each with each would take minutes."""
     layout = [make_chunk(0, "a ")] * 10_000 + [make_chunk(1, "a ").model_copy(update={"has_ended": True})] * 10_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -75,6 +76,7 @@ def test_a_compression_leaves_room_for_what_comes() -> None:
     assert working.compress(1_000, 3).first_turn == first
 
 
+@pytest.mark.thorough
 def test_500_steps_never_exceed_the_budget_and_are_all_still_there() -> None:
     """With the real tokenizer; results asked for later are found."""
     working = WorkingMemory("find it", _NOW)

@@ -108,6 +108,7 @@ def note(position: int, *lines: str, heading: str = "", speaker: int = 0) -> lis
     ]
 
 
+@pytest.mark.thorough
 @settings(THOROUGH, max_examples=60)
 @given(st.data())
 def test_every_part_is_what_the_formula_says_of_the_texts(data: st.DataObject) -> None:
@@ -198,6 +199,7 @@ def assert_same(one: Ranked, other: Ranked) -> None:
     assert all(values.tolist() == other.parts[name].tolist() for name, values in one.parts.items())
 
 
+@pytest.mark.thorough
 def test_equal_chunks_have_equal_scores_wherever_they_stand() -> None:
     """Sums over a long text lose nothing at its end, and of what is equal the newest is first."""
     filler = [note(position, *("lamp storm may",) * 9, heading="red") for position in range(2, 2_000)]

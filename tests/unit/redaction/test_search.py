@@ -138,6 +138,7 @@ def test_a_rule_is_asked_wherever_it_could_match() -> None:
                 assert rule.seed.search(case.text)
 
 
+@pytest.mark.thorough
 def test_short_texts_are_asked_together_and_long_ones_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A literal is looked for once in many texts, and never in so much text that others would wait."""
     joined: list[int] = []

@@ -93,6 +93,7 @@ def test_every_piece_of_a_turn_has_its_speaker(
             assert span.speaker == ((turn and turn.speaker) or speaker)
 
 
+@pytest.mark.thorough
 @settings(max_examples=100, deadline=None)
 @given(TEXT, st.integers(5, 60))
 def test_another_token_counter_is_held_to_as_well(text: str, max_tokens: int) -> None:
@@ -420,6 +421,7 @@ def test_a_large_text_is_chunked_whole(text: str) -> None:
     assert_tiles(text, chunk_text(text))
 
 
+@pytest.mark.thorough
 def test_a_text_that_was_chunked_is_let_go() -> None:
     """A process that writes for months does not keep what it has written."""
     chunk_text("Warm up.")

@@ -203,6 +203,7 @@ def test_lines_add_up_to_the_text(lines: list[str]) -> None:
     assert least_tokens(lines) <= sum(counts)
 
 
+@pytest.mark.thorough
 @settings(deadline=None)
 @given(lines=_LINES)
 def test_estimates_of_lines_are_not_below_that_of_the_text(lines: list[str]) -> None:

@@ -162,6 +162,7 @@ def test_threads_do_not_share_a_stemmer() -> None:
         assert list(pool.map(lambda text: analyse(text, "en"), texts)) == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.everyday("C.UTF-8", why="POSIX is another name of C, and of both Python makes UTF-8")
 @pytest.mark.parametrize("name", ["C", "C.UTF-8", "POSIX"])
 def test_the_locale_does_not_matter(name: str) -> None:

@@ -576,6 +576,7 @@ def test_a_frame_that_asks_for_a_large_window_is_refused(small: Path) -> None:
     assert "has invalid zstd data" in _refusal(small)
 
 
+@pytest.mark.thorough
 def test_a_long_stream_is_read_in_little_memory(tmp_path: Path, peak: Callable[[], int]) -> None:
     """Neither side holds more than a batch; the events together are more than 20 MB."""
     path = tmp_path / "file"

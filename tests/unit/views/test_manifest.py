@@ -91,6 +91,7 @@ def test_a_missing_manifest_is_refused(tmp_path: Path) -> None:
         AgentManifest.load(tmp_path / "none.toml")
 
 
+@pytest.mark.thorough
 def test_yaml_without_its_extra_is_refused() -> None:
     """TOML is read without it, and so is everything else in views."""
     program = f"""

@@ -271,6 +271,7 @@ def test_in_steps_is_from_scratch(events: list[Event], moments: list[tuple[int, 
             assert left[one] in graph.evidence(belief.id)
 
 
+@pytest.mark.thorough
 @settings(max_examples=40)
 @given(reflective_ledgers(), st.lists(st.integers(0, 40), max_size=4))
 def test_who_heard_a_text_forgets_it_like_who_never_did(events: list[Event], cuts: list[int]) -> None:

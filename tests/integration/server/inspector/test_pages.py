@@ -37,6 +37,7 @@ async def reader(test_server: TestServer) -> AsyncIterator[httpx.AsyncClient]:
     await test_server.databases.give_back(database)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("key", ["nobody", "owner", "hostile"])
 async def test_every_page_that_can_be_reached_is_whole(unopened: AgentMem, signed_in: SignedIn, key: str) -> None:
     """No link leads to nothing, and no page holds a script or a style, whatever its texts say."""
@@ -78,6 +79,7 @@ async def test_every_page_that_can_be_reached_is_whole(unopened: AgentMem, signe
         assert any("{{7*7}}" in seen.text for _, seen in pages.values())
 
 
+@pytest.mark.thorough
 async def test_the_pages_say_what_the_memory_holds(unopened: AgentMem, told: Told, signed_in: SignedIn) -> None:
     """Each page shows what only it is for."""
     async with signed_in("reader") as client:
@@ -133,6 +135,7 @@ async def test_the_pages_say_what_the_memory_holds(unopened: AgentMem, told: Tol
         assert "## YOUR MEMORY" in await text("/views?agent=mara&view=prompt")
 
 
+@pytest.mark.thorough
 async def test_a_passage_is_found_by_its_id_and_shown_between_its_neighbours(
     unopened: AgentMem, told: Told, signed_in: SignedIn
 ) -> None:
@@ -148,6 +151,7 @@ async def test_a_passage_is_found_by_its_id_and_shown_between_its_neighbours(
         assert found.headers["location"] == f"/memories/{hit.memory_id}?passage={hit.chunk_id}"
 
 
+@pytest.mark.thorough
 async def test_the_chart_ends_where_the_memory_stands(unopened: AgentMem, told: Told, signed_in: SignedIn) -> None:
     """What the events tell is what the tables hold, also after passages ended and events were erased."""
     async with signed_in("owner") as client:
@@ -195,6 +199,7 @@ async def test_limits_stand_beside_what_is_used(test_server: TestServer, databas
     assert "90,000" in seen
 
 
+@pytest.mark.thorough
 async def test_what_was_erased_is_on_no_page(unopened: AgentMem, told: Told, signed_in: SignedIn) -> None:
     """Pages keep nothing of their own."""
     async with signed_in("owner") as client:
@@ -209,6 +214,7 @@ async def test_what_was_erased_is_on_no_page(unopened: AgentMem, told: Told, sig
         assert not [path for path, text in after.items() if "Marlow" in text]
 
 
+@pytest.mark.thorough
 async def test_a_list_of_memories_has_pages_without_gaps(unopened: AgentMem, signed_in: SignedIn) -> None:
     """Changed last or oldest first: every memory comes once."""
     async with signed_in("reader") as client:

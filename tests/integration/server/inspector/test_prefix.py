@@ -80,6 +80,7 @@ async def _behind(
         yield client
 
 
+@pytest.mark.thorough
 async def test_no_address_of_any_page_leads_out_of_the_prefix(unopened: AgentMem, told: Told) -> None:
     """Links, forms, files, requests of scripts, and the redirects on the way."""
     async with _behind(unopened, _stripping) as client:

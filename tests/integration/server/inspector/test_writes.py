@@ -20,6 +20,7 @@ _WRITES = (
 _ERASURES = ("/erase", "/erase/preview")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("key", "refused"), [("reader", (*_WRITES, *_ERASURES)), ("writer", _ERASURES)])
 async def test_without_its_scope_a_write_is_neither_offered_nor_done(
     unopened: AgentMem, told: Told, signed_in: SignedIn, key: str, refused: tuple[str, ...]
@@ -48,6 +49,7 @@ async def test_without_its_scope_a_write_is_neither_offered_nor_done(
             assert not [link for link in offered if link.startswith("/erase")], path
 
 
+@pytest.mark.thorough
 async def test_reading_a_page_changes_nothing(unopened: AgentMem, told: Told, signed_in: SignedIn) -> None:
     """Also those that ask whether a change is meant; every change takes a POST."""
     async with signed_in("owner") as client:
@@ -62,6 +64,7 @@ async def test_reading_a_page_changes_nothing(unopened: AgentMem, told: Told, si
         assert await unopened.ledger.head(MILL) == head
 
 
+@pytest.mark.thorough
 async def test_a_memory_is_archived_after_it_was_asked(unopened: AgentMem, told: Told, signed_in: SignedIn) -> None:
     """The event names the key."""
     async with signed_in("writer") as client:
@@ -74,6 +77,7 @@ async def test_a_memory_is_archived_after_it_was_asked(unopened: AgentMem, told:
         assert (event.actor, event.payload["end_chunks"]) == ("inspector/k2", True)
 
 
+@pytest.mark.thorough
 async def test_entities_are_merged_and_separated(unopened: AgentMem, told: Told, signed_in: SignedIn) -> None:
     """From the page of the one that stays."""
     async with signed_in("writer") as client:
@@ -90,6 +94,7 @@ async def test_entities_are_merged_and_separated(unopened: AgentMem, told: Told,
         assert "An entity is separate again." in seen
 
 
+@pytest.mark.thorough
 async def test_a_relationship_ends_at_the_day_that_is_named(
     unopened: AgentMem, told: Told, signed_in: SignedIn
 ) -> None:
@@ -107,6 +112,7 @@ async def test_a_relationship_ends_at_the_day_that_is_named(
         assert wrong.status_code == 400
 
 
+@pytest.mark.thorough
 async def test_an_erasure_is_previewed_done_and_checked_again(
     unopened: AgentMem, told: Told, signed_in: SignedIn
 ) -> None:
@@ -168,6 +174,7 @@ async def test_everything_of_a_tenant_goes_once_its_name_was_typed(unopened: Age
         assert await unopened.get_active_memories("neighbour")
 
 
+@pytest.mark.thorough
 async def test_a_question_is_recorded_for_a_run_only_by_post(
     unopened: AgentMem, told: Told, signed_in: SignedIn
 ) -> None:
@@ -183,6 +190,7 @@ async def test_a_question_is_recorded_for_a_run_only_by_post(
         assert "model" in read(asked).text
 
 
+@pytest.mark.thorough
 async def test_verifying_says_what_was_compared(unopened: AgentMem, signed_in: SignedIn) -> None:
     """Of one stream, with its result."""
     async with signed_in("reader") as client:
@@ -193,6 +201,7 @@ async def test_verifying_says_what_was_compared(unopened: AgentMem, signed_in: S
         assert (await unopened.ledger.read(MILL, limit=1_000))[-1].chain.hex() in seen
 
 
+@pytest.mark.thorough
 async def test_what_is_somebody_elses_does_not_exist(unopened: AgentMem, told: Told, signed_in: SignedIn) -> None:
     """Every page and every write with an id of another tenant."""
     async with signed_in("neighbour") as client:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.support.rest import Rest, kind_of
 
 _SECRET = "The safe opens with the number 8163."
@@ -13,6 +15,7 @@ async def _events(rest: Rest) -> int:
     return await rest.memory.ledger.head("ida")
 
 
+@pytest.mark.thorough
 async def test_a_memory_is_erased_with_a_receipt_that_can_be_checked(rest: Rest) -> None:
     """First as a preview, which changes nothing; the receipt goes there and back as it is."""
     memory_id = await rest.remember(_SECRET)
@@ -46,6 +49,7 @@ async def test_a_check_finds_what_is_there_again(rest: Rest) -> None:
     assert [one["place"] for one in changed["findings"]] == ["receipt"]
 
 
+@pytest.mark.thorough
 async def test_a_conversation_a_text_and_everything_are_erased(rest: Rest) -> None:
     """Each by its name; everything only if it is said."""
     await rest.remember("Of the first talk.", conversation_id="c-1")

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
+import pytest
 
 from tests.support.factories import CHAT, CHAT_KEY, RUN, SECRET, Tenant
 from tests.support.rest import Rest, kind_of
@@ -66,6 +67,7 @@ async def _answers(
     return found
 
 
+@pytest.mark.promise
 async def test_anothers_ids_answer_as_if_they_were_nowhere(house: tuple[Rest, Tenant]) -> None:
     """The same status and the same words as for ids that nobody has; and nothing of it is changed."""
     rest, has = house

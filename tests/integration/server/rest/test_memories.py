@@ -6,6 +6,8 @@ import asyncio
 from datetime import UTC, datetime
 from uuid import uuid4
 
+import pytest
+
 from tests.support.rest import Rest, kind_of
 
 _NOTE = {"title": "Plan", "content": "Ship on Friday."}
@@ -65,6 +67,7 @@ async def test_a_key_is_taken_once(rest: Rest) -> None:
     assert "location" not in changed.headers
 
 
+@pytest.mark.thorough
 async def test_a_memory_is_put_read_changed_and_archived_by_any_key(rest: Rest) -> None:
     """A key may hold any characters."""
     for key in ("plan", "a/b/c", "..", "?x=1&y=2#z", "näch ste", "100%", "by-key", "'\"\\"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 from pydantic import BaseModel, TypeAdapter
 
 from agent_reminiscence import ActiveMemory, AgentMem, Filter
@@ -30,6 +31,7 @@ def _without(value: Any, names: frozenset[str]) -> Any:
     return value
 
 
+@pytest.mark.thorough
 async def test_reads_answer_what_the_memory_returns(house: tuple[Rest, Tenant]) -> None:
     """With each argument that they take, over a tenant that has all that there can be."""
     rest, has = house
@@ -195,6 +197,7 @@ async def _one(found: Awaitable[list[ActiveMemory]]) -> ActiveMemory:
     return only
 
 
+@pytest.mark.thorough
 async def test_writes_answer_what_the_memory_returns(rest: Rest) -> None:
     """The same writes for two tenants, one over HTTP and one in process, answer the same but for ids and times."""
     then = LONG_AGO

@@ -143,6 +143,7 @@ async def test_an_answer_takes_what_concerns_answers(rest: Rest) -> None:
         assert kind_of(await rest.client.post("/v1/answer", json=_QUESTION | field)) == "invalid-input"
 
 
+@pytest.mark.thorough
 async def test_the_outcome_of_a_run_is_reported_once(rest: Rest) -> None:
     """Its id may hold a slash; another outcome is a conflict, and a run without hits is none."""
     await rest.remember("Maria owns the red boat in the harbour of Porto.")

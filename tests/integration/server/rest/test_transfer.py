@@ -46,6 +46,7 @@ async def test_an_export_can_be_imported_elsewhere(rest: Rest, temporary: Path, 
     assert _left(temporary) == []
 
 
+@pytest.mark.thorough
 async def test_an_export_comes_in_parts(rest: Rest, temporary: Path) -> None:
     """A client that stops early leaves nothing behind either."""
     # Drawn at random, so that it stays long when it is compressed.
@@ -92,6 +93,7 @@ async def test_what_is_no_export_is_refused(rest: Rest, temporary: Path) -> None
     assert await rest.memory.ledger.head("joe") == 0
 
 
+@pytest.mark.thorough
 async def test_an_import_that_contradicts_what_is_there_is_refused(rest: Rest) -> None:
     """A tenant has one past."""
     await rest.remember("The key is under the mat.")

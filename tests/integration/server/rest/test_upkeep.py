@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import pytest
+
 from tests.support.rest import Rest, kind_of
 
 
@@ -23,6 +25,7 @@ async def test_usage_and_jobs_are_those_of_the_tenant(rest: Rest) -> None:
     assert retried == {"queued": False}
 
 
+@pytest.mark.thorough
 async def test_a_ledger_is_verified_and_repaired(rest: Rest) -> None:
     """Of this tenant only; what differs is named by its table."""
     unknown = await rest.client.post("/v1/verify", json={})

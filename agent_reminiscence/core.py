@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -107,11 +107,10 @@ class AgentMem:
             ConfigurationError: The schema, the login or the embedder does not fit; the message says what to do.
             StoreError: The store cannot be reached.
         """
-        # Imported here: it brings all services, numpy and the drivers, and an import of the package should not.
-        from agent_reminiscence.assembly import build
-
         async with self._lifecycle:
             if self._parts is None:
+                # In a thread, so that other tasks can run: the first call of a process takes 0.3 s.
+                build = await asyncio.to_thread(_import_build)
                 self._parts = await build(self._config, self._given)
                 if self._config.worker:
                     self._parts.services.worker.start()
@@ -543,6 +542,13 @@ class AgentMem:
                 f"this AgentMem {state}; use `async with AgentMem()` or `await memory.initialize()`"
             )
         return self._parts
+
+
+def _import_build() -> Callable[[Config, Given], Awaitable[Parts]]:
+    """The function that opens a memory. With it come all services, numpy and the drivers."""
+    from agent_reminiscence.assembly import build
+
+    return build
 
 
 def _written(memory: ActiveMemory) -> dict[str, Attribute]:

@@ -25,7 +25,7 @@ from tests.support.databases import DatabasePool
 from tests.support.filled import FilledDatabases
 
 # Few partitions keep the copies small; what depends on their number is tested with other numbers.
-TEST_PARTITIONS = 4
+TEST_PARTITIONS = 2
 TEST_DIMENSION = 64
 # No test cuts this machine's power, and the log of what was written may lie in memory.
 TEST_SETTINGS = {"fsync": "off", "shared_buffers": "64MB", "max_wal_size": "128MB"}

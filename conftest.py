@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 pytest_plugins = [
     "tests.support.frameworks",
     "tests.support.everyday",
+    "tests.support.sharing",
     "tests.support.mem0_fixtures",
     "tests.support.server_hooks",
     "tests.support.neo4j_fixtures",

@@ -234,8 +234,9 @@ class Config(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments and variables: to look for files, which are never named, would take most of the time."""
-        return init_settings, env_settings
+        """Arguments and environment variables. What holds nothing is not searched: that takes most of the time."""
+        has_variables = any(name.upper().startswith(_PREFIX) for name in os.environ)
+        return (init_settings, env_settings) if has_variables else (init_settings,)
 
     @classmethod
     def from_env_file(cls, path: str | os.PathLike[str], **overrides: Any) -> Self:

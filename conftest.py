@@ -24,6 +24,7 @@ pytest_plugins = [
     "tests.support.documents",
     "tests.support.paths",
     "tests.support.postgres_fixtures",
+    "tests.support.sharing",
     "tests.support.mem0_fixtures",
     "tests.support.server_hooks",
     "tests.support.neo4j_fixtures",

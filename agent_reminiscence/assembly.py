@@ -141,14 +141,17 @@ async def build(config: Config, given: Given) -> Parts:
 
 
 async def _find_models(config: Config, given: AgentModels) -> _Models:
+    def find() -> _Models:
+        return _Models(
+            memorizer=find_model(config, given, "memorizer"),
+            updater=find_model(config, given, "memory_update"),
+            retriever=find_model(config, given, "memory_retrieve"),
+            reflector=find_model(config, given, "reflector"),
+            given=given,
+        )
+
     # In a thread: if there is a model, the first call takes most of a second.
-    return _Models(
-        memorizer=await asyncio.to_thread(find_model, config, given, "memorizer"),
-        updater=await asyncio.to_thread(find_model, config, given, "memory_update"),
-        retriever=await asyncio.to_thread(find_model, config, given, "memory_retrieve"),
-        reflector=await asyncio.to_thread(find_model, config, given, "reflector"),
-        given=given,
-    )
+    return await asyncio.to_thread(find)
 
 
 def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> Parts:

@@ -11,14 +11,14 @@ from functools import partial
 from typing import Final
 
 from agent_reminiscence.config.settings import Config
-from agent_reminiscence.database.connection import ConnectionSettings
+from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor
 from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress, default_data_dir, tell_who_waits
-from agent_reminiscence.database.generations import all_generations, current_generation
+from agent_reminiscence.database.generations import all_generations, ask_for_current
 from agent_reminiscence.database.migrations import SchemaParameters
 from agent_reminiscence.database.neo4j_manager import Neo4jManager, create_neo4j
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.schema import prepare_embedded
-from agent_reminiscence.database.schema_checks import AnalyserOutdatedError, check_login, check_version
+from agent_reminiscence.database.schema_checks import AnalyserOutdatedError, check_version, open_checked
 from agent_reminiscence.embedders.base import BaseEmbedder, adapted, adopt_dimension
 from agent_reminiscence.embedders.checked import describe_failure
 from agent_reminiscence.embedders.create import create_embedder
@@ -145,10 +145,12 @@ class _Opening:
         assert self.config.postgres_dsn is not None
         settings = ConnectionSettings.from_dsn(self.config.postgres_dsn.get_secret_value())
         # Once: a server that cannot be reached at all is more likely a wrong address than one that is just restarting.
-        await check_login(settings)
-        return await repeated(
-            partial(self._open, None, settings), operation="initialize", external_id="", total_seconds=_RETRY_SECONDS
-        )
+        unused = [await open_checked(settings, self.telemetry)]
+
+        async def open_stores() -> Stores:
+            return await self._open(None, settings, unused.pop() if unused else None)
+
+        return await repeated(open_stores, operation="initialize", external_id="", total_seconds=_RETRY_SECONDS)
 
     async def on_own_server(self) -> Stores:
         """Start or join the embedded server."""
@@ -191,8 +193,14 @@ class _Opening:
             ),
         )
 
-    async def _open(self, server: EmbeddedPostgres | None, settings: ConnectionSettings) -> Stores:
-        """Connect and check the schema; on failure, no connection stays open."""
+    async def _open(
+        self, server: EmbeddedPostgres | None, settings: ConnectionSettings, connection: SqlExecutor | None = None
+    ) -> Stores:
+        """Connect and check the schema; on failure, no connection stays open.
+
+        Args:
+            connection: One that is open already, to be used first.
+        """
         config = self.config
         postgres = PostgresManager(
             settings,
@@ -212,7 +220,7 @@ class _Opening:
             configured=self.configured,
         )
         try:
-            await postgres.initialize()
+            await postgres.initialize(connection)
             check = partial(_check_schema, stores, config, self.embedders, takes_any_model=self.takes_any_model)
             try:
                 await check()
@@ -281,8 +289,9 @@ async def _check_schema(
     # No tenant: the schema's own tables belong to none.
     async with stores.postgres.transaction("", read_only=True) as db:
         state = await check_version(db)
-        current = await current_generation(db)
+        asked = await ask_for_current(db)
         known = await all_generations(db)
+        current = await asked.result()
     if "chunk_partitions" in config.model_fields_set and config.chunk_partitions != state.chunk_partitions:
         raise ConfigurationError(
             f"chunk_partitions is {config.chunk_partitions}, but this database has {state.chunk_partitions},"

@@ -6,10 +6,12 @@ import asyncio
 import hashlib
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from pydantic import SecretStr
 
 from agent_reminiscence import AgentMem, Config
@@ -25,9 +27,10 @@ from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
 from tests.support.databases import DatabasePool
 from tests.support.factories import Tenant, fill_tenant
 from tests.support.filled import FilledDatabases
+from tests.support.sharing import SharedMemory, shared_memory_on
 
 # Few partitions keep the copies small; what depends on their number is tested with other numbers.
-TEST_PARTITIONS = 4
+TEST_PARTITIONS = 2
 TEST_DIMENSION = 64
 # No test cuts this machine's power, and the log of what was written may lie in memory.
 TEST_SETTINGS = {"fsync": "off", "shared_buffers": "64MB", "max_wal_size": "128MB"}
@@ -179,30 +182,56 @@ def dsn(settings: ConnectionSettings) -> str:
     return f"postgresql://{settings.user}@/{settings.database}?host={settings.host}&port={settings.port}"
 
 
+def settings_for(dsn: str, **settings: object) -> Config:
+    """The settings of tests for a database; keywords override them."""
+    defaults: dict[str, object] = {
+        "postgres_dsn": dsn,
+        "embedding_provider": "hash",
+        "embedding_dimension": TEST_DIMENSION,
+        # Work that follows writes is done where a test says so; the worker has tests of its own.
+        "worker": False,
+        # However busy this machine is, a search waits for the graph.
+        "graph_deadline_seconds": 30,
+    }
+    return Config(**(defaults | settings))
+
+
 @pytest.fixture
 def config(test_server: TestServer, database: str) -> Callable[..., Config]:
     """Makes a `Config` for this test's database; keywords override settings."""
-
-    def make(**settings: object) -> Config:
-        defaults: dict[str, object] = {
-            "postgres_dsn": dsn(test_server.login(database)),
-            "embedding_provider": "hash",
-            "embedding_dimension": TEST_DIMENSION,
-            # Work that follows writes is done where a test says so; the worker has tests of its own.
-            "worker": False,
-            # However busy this machine is, a search waits for the graph.
-            "graph_deadline_seconds": 30,
-        }
-        return Config(**(defaults | settings))
-
-    return make
+    return partial(settings_for, dsn(test_server.login(database)))
 
 
 @pytest.fixture
-async def memory(config: Callable[..., Config]) -> AsyncIterator[AgentMem]:
+async def own_memory(config: Callable[..., Config]) -> AsyncIterator[AgentMem]:
     """A memory on a database of this test's own."""
     async with AgentMem(config()) as opened:
         yield opened
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def first_shared_memory(test_server: TestServer) -> AsyncIterator[SharedMemory]:
+    """A memory on a database of this process, for tests that need only a tenant of their own."""
+    name = await test_server.create_database()
+    settings = settings_for(dsn(test_server.login(name)))
+    async with shared_memory_on(test_server.administrator(name), settings) as shared:
+        yield shared
+
+
+@pytest.fixture
+def shared_memory(first_shared_memory: SharedMemory) -> Iterator[AgentMem]:
+    """The memory that tests share; ask for it as `memory`, with a `tenant`."""
+    with first_shared_memory.lent() as lent:
+        yield lent
+
+
+@pytest.fixture
+def memory(request: pytest.FixtureRequest) -> AgentMem:
+    """A memory on a database of this test's own; if the test asks for `tenant`, one that it shares with others."""
+    chosen: AgentMem = request.getfixturevalue(
+        "shared_memory" if "shared_memory" in request.fixturenames else "own_memory"
+    )
+    return chosen
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from agent_reminiscence.config.constants import MAX_EMBEDDING_DIMENSION, MAX_RESULTS, Tier
 from agent_reminiscence.config.env_file import read_env_file
@@ -224,6 +224,19 @@ class Config(BaseSettings):
         except ValidationError as error:
             # From None: the validator's own message repeats the values, and one may be a password.
             raise ConfigurationError("; ".join(_describe(problem, origins) for problem in error.errors())) from None
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments and environment variables. What holds nothing is not searched: that takes most of the time."""
+        has_variables = any(name.upper().startswith(_PREFIX) for name in os.environ)
+        return (init_settings, env_settings) if has_variables else (init_settings,)
 
     @classmethod
     def from_env_file(cls, path: str | os.PathLike[str], **overrides: Any) -> Self:

@@ -79,14 +79,18 @@ class PostgresManager:
         self._is_open = False
         self._announcements: Announcements | None = None
 
-    async def initialize(self) -> None:
-        """Connect once and find the schema of the extension, which need not be `public`.
+    async def initialize(self, connection: SqlExecutor | None = None) -> None:
+        """Find the schema of the extension, which need not be `public`.
+
+        Args:
+            connection: Becomes the first one of the pool; None opens one.
 
         Raises:
             StoreError: The server cannot be reached or refuses the login.
         """
         self._is_open = True
-        connection = await open_connection(self._settings, self._telemetry)
+        if connection is None:
+            connection = await open_connection(self._settings, self._telemetry)
         try:
             rows = await connection.fetch_all(_SQL["list_extension_schemas"])
         except BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,6 +15,7 @@ from agent_reminiscence.database.migrations import Migration, SchemaParameters, 
 from agent_reminiscence.database.queries import NamedQuery, load_queries
 from agent_reminiscence.database.versions import version_numbers
 from agent_reminiscence.exceptions import ConfigurationError
+from agent_reminiscence.telemetry import Telemetry
 from agent_reminiscence.text.words import ANALYSER_VERSION
 
 _SQL = load_queries("sql", "schema_checks")
@@ -52,18 +54,24 @@ class SchemaState:
 
 async def read_jobs_version(db: SqlExecutor) -> str:
     """Which version of the job queue's schema is installed; empty for none."""
-    row = await db.fetch_one(_SQL["read_jobs_version"])
-    return "" if row is None else str(row["value"])
+    return _jobs_version(await db.fetch_all(_SQL["read_jobs_version"]))
 
 
-async def check_login(settings: ConnectionSettings) -> None:
-    """Check that server, schema and login are safe to use.
+def _jobs_version(rows: Sequence[Row]) -> str:
+    return str(rows[0]["value"]) if rows else ""
+
+
+async def open_checked(settings: ConnectionSettings, telemetry: Telemetry | None = None) -> SqlExecutor:
+    """Open a connection, and check that server, schema and login are safe to use.
+
+    Args:
+        telemetry: Observes its statements; None observes nothing.
 
     Raises:
         ConfigurationError: Something is missing or has too many rights; the message says what to run.
         StoreError: The server is unavailable.
     """
-    db = await open_connection(settings)
+    db = await open_connection(settings, telemetry)
     try:
         await check_server(db)
         row = await db.fetch_one(_SQL["describe_login"], {"role": APP_ROLE, "schema": SCHEMA_NAME})
@@ -88,8 +96,10 @@ async def check_login(settings: ConnectionSettings) -> None:
                 f"login {settings.user!r} inherits the rights of {', '.join(row['inherits'])} outside a transaction;"
                 f" grant them WITH INHERIT FALSE, SET TRUE (`agent-reminiscence migrate` does)"
             )
-    finally:
+    except BaseException:
         db.close()
+        raise
+    return db
 
 
 async def check_version(db: SqlExecutor) -> SchemaState:
@@ -105,7 +115,10 @@ async def check_version(db: SqlExecutor) -> SchemaState:
             f"the schema is at migration {len(applied)}, this release needs {len(known)}; have an administrator run"
             " `agent-reminiscence migrate --admin-dsn …`"
         )
-    jobs_version = await read_jobs_version(db)
+    jobs, analysers, states = await db.fetch_together(
+        [(_SQL[name], {}) for name in ("read_jobs_version", "read_analyser_version", "read_state")]
+    )
+    jobs_version = _jobs_version(jobs)
     if jobs_version > jobs_schema.current_version():
         raise ConfigurationError(
             "the tables of Procrastinate are newer than the installed package; update the package procrastinate"
@@ -115,23 +128,25 @@ async def check_version(db: SqlExecutor) -> SchemaState:
             "the tables of Procrastinate are older than the installed package; have an administrator run"
             " `agent-reminiscence migrate --admin-dsn …`"
         )
-    analyser = await read_analyser_version(db)
+    analyser = _analyser_version(analysers)
     if analyser != ANALYSER_VERSION:
         raise AnalyserOutdatedError(
             f"the words of this database were indexed by version {analyser} of the analyser, this release has"
             f" {ANALYSER_VERSION}; have an administrator run `agent-reminiscence migrate --admin-dsn …` to index them"
             " again"
         )
-    row = await db.fetch_one(_SQL["read_state"])
-    if row is None:
+    if not states:
         raise ConfigurationError("the schema does not record its parameters; it was not created by `migrate`")
-    return SchemaState(**row)
+    return SchemaState(**states[0])
 
 
 async def read_analyser_version(db: SqlExecutor) -> int:
     """The version of the analyser that indexed the words."""
-    row = await db.fetch_one(_SQL["read_analyser_version"])
-    return 0 if row is None else int(row["version"])
+    return _analyser_version(await db.fetch_all(_SQL["read_analyser_version"]))
+
+
+def _analyser_version(rows: Sequence[Row]) -> int:
+    return int(rows[0]["version"]) if rows else 0
 
 
 async def check_server(db: SqlExecutor) -> None:

@@ -106,6 +106,46 @@ SELECT (SELECT count(*) FROM pg_temp.active_memory) AS active_memory,
     (SELECT count(*) FROM pg_temp.event_index) AS event_index,
     (SELECT count(*) FROM pg_temp.event_posting) AS event_posting;
 
+-- name: find_filled_tables
+-- Which tables have a row of the stream, stored or replayed.
+SELECT
+    EXISTS (SELECT FROM reminiscence.active_memory WHERE external_id = $(external_id)p)
+        OR EXISTS (SELECT FROM pg_temp.active_memory) AS active_memory,
+    EXISTS (SELECT FROM reminiscence.memory_segment WHERE external_id = $(external_id)p)
+        OR EXISTS (SELECT FROM pg_temp.memory_segment) AS memory_segment,
+    EXISTS (SELECT FROM reminiscence.memory_turn WHERE external_id = $(external_id)p)
+        OR EXISTS (SELECT FROM pg_temp.memory_turn) AS memory_turn,
+    EXISTS (SELECT FROM reminiscence.shortterm_memory WHERE external_id = $(external_id)p)
+        OR EXISTS (SELECT FROM pg_temp.shortterm_memory) AS shortterm_memory,
+    EXISTS (SELECT FROM reminiscence.memory_chunk WHERE external_id = $(external_id)p)
+        OR EXISTS (SELECT FROM pg_temp.memory_chunk) AS memory_chunk,
+    EXISTS (SELECT FROM reminiscence.memory_heading WHERE external_id = $(external_id)p)
+        OR EXISTS (SELECT FROM pg_temp.memory_heading) AS memory_heading,
+    EXISTS (SELECT FROM reminiscence.posting WHERE external_id = $(external_id)p)
+        OR EXISTS (SELECT FROM pg_temp.posting) AS posting,
+    EXISTS (SELECT FROM reminiscence.memory_layout WHERE external_id = $(external_id)p)
+        OR EXISTS (SELECT FROM pg_temp.memory_layout) AS memory_layout,
+    EXISTS (SELECT FROM reminiscence.memory_attribute WHERE external_id = $(external_id)p)
+        OR EXISTS (SELECT FROM pg_temp.memory_attribute) AS memory_attribute,
+    EXISTS (SELECT FROM reminiscence.entity WHERE external_id = $(external_id)p)
+        OR EXISTS (SELECT FROM pg_temp.entity) AS entity,
+    EXISTS (SELECT FROM reminiscence.entity_name WHERE external_id = $(external_id)p)
+        OR EXISTS (SELECT FROM pg_temp.entity_name) AS entity_name,
+    EXISTS (SELECT FROM reminiscence.relationship WHERE external_id = $(external_id)p)
+        OR EXISTS (SELECT FROM pg_temp.relationship) AS relationship,
+    EXISTS (SELECT FROM reminiscence.graph_mention WHERE external_id = $(external_id)p)
+        OR EXISTS (SELECT FROM pg_temp.graph_mention) AS graph_mention,
+    EXISTS (SELECT FROM reminiscence.belief WHERE external_id = $(external_id)p)
+        OR EXISTS (SELECT FROM pg_temp.belief) AS belief,
+    EXISTS (SELECT FROM reminiscence.profile WHERE external_id = $(external_id)p)
+        OR EXISTS (SELECT FROM pg_temp.profile) AS profile,
+    EXISTS (SELECT FROM reminiscence.recalled_chunk WHERE external_id = $(external_id)p)
+        OR EXISTS (SELECT FROM pg_temp.recalled_chunk) AS recalled_chunk,
+    EXISTS (SELECT FROM reminiscence.event_index WHERE external_id = $(external_id)p)
+        OR EXISTS (SELECT FROM pg_temp.event_index) AS event_index,
+    EXISTS (SELECT FROM reminiscence.event_posting WHERE external_id = $(external_id)p)
+        OR EXISTS (SELECT FROM pg_temp.event_posting) AS event_posting;
+
 -- name: compare_table
 -- Rows that differ between the stored and the replayed table in a single byte (*<> compares the stored form), and in
 -- which columns; only the values of `shown` are returned, which are never text.

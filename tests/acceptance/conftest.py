@@ -14,11 +14,13 @@ import socket
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote, urlsplit
 
 import pytest
+import pytest_asyncio
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.database import connection, postgres_manager
@@ -28,12 +30,13 @@ from agent_reminiscence.database.migrations import SchemaParameters
 from agent_reminiscence.database.schema import migrate
 from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.resilience import retries
-from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TEST_SETTINGS, TestServer
+from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TEST_SETTINGS, TestServer, settings_for
 from tests.support.costs import count_server
 from tests.support.databases import DatabasePool
 from tests.support.neo4j_server import Neo4jAddress
 from tests.support.oldest_postgres import oldest_programs
 from tests.support.proxy import FaultyProxy, TcpSwitch
+from tests.support.sharing import SharedMemory, shared_memory_on
 
 type Silence = Callable[[FaultyProxy], AbstractContextManager[None]]
 
@@ -242,27 +245,32 @@ def dsn(settings: ConnectionSettings) -> str:
 @pytest.fixture
 def config(server: Server, database: str) -> Callable[..., Config]:
     """Makes a `Config` for this test's database; keywords override settings."""
+    return partial(settings_for, dsn(server.login(database)))
 
-    def make(**settings: object) -> Config:
-        defaults: dict[str, object] = {
-            "postgres_dsn": dsn(server.login(database)),
-            "embedding_provider": "hash",
-            "embedding_dimension": TEST_DIMENSION,
-            # Work that follows writes is done where a test says so; the worker has tests of its own.
-            "worker": False,
-            # However busy this machine is, a search waits for the graph.
-            "graph_deadline_seconds": 30,
-        }
-        return Config(**(defaults | settings))
 
-    return make
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def second_shared_memory(tcp_server: TcpServer) -> AsyncIterator[SharedMemory]:
+    """A memory on a database of the second server, for tests that need only a tenant of their own."""
+    name = await tcp_server.create_database()
+    settings = settings_for(dsn(tcp_server.login(name)))
+    async with shared_memory_on(tcp_server.superuser(name), settings) as shared:
+        yield shared
 
 
 @pytest.fixture
-async def memory(config: Callable[..., Config]) -> AsyncIterator[AgentMem]:
-    """A memory on a database of this test's own."""
-    async with AgentMem(config()) as opened:
-        yield opened
+def shared_memory(request: pytest.FixtureRequest, server: Server) -> Iterator[AgentMem]:
+    """The memory that tests of this server share; ask for it as `memory`, with a `tenant`."""
+    shared: SharedMemory = request.getfixturevalue(
+        "second_shared_memory" if isinstance(server, TcpServer) else "first_shared_memory"
+    )
+    with shared.lent() as lent:
+        yield lent
+
+
+@pytest.fixture
+def memory(server: Server, memory: AgentMem) -> AgentMem:
+    """As for all tests, and on the server that this one chooses."""
+    return memory
 
 
 @pytest.fixture

@@ -81,19 +81,19 @@ async def _chunks(db: SqlExecutor, memory_id: UUID) -> list[_Chunk]:
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_a_text_begins_a_new_paragraph(memory: AgentMem) -> None:
+async def test_a_text_begins_a_new_paragraph(memory: AgentMem, tenant: str) -> None:
     """The missing line breaks are added, and no more of them; what is appended is found at once."""
     for ending, between in (("", "\n\n"), ("\n", "\n"), ("\n\n", ""), ("\n\n\n", ""), (" ", "\n\n")):
-        note = await memory.create_active_memory("agent-1", "House", _GATE + ending, metadata={"speaker": "Ann"})
-        appended = await memory.update_active_memory("agent-1", note.id, append=_DOOR)
+        note = await memory.create_active_memory(tenant, "House", _GATE + ending, metadata={"speaker": "Ann"})
+        appended = await memory.update_active_memory(tenant, note.id, append=_DOOR)
 
         assert (appended.version, appended.title) == (2, "House")
         assert appended.content == _GATE + ending + between + _DOOR
         assert appended.write is not None
         assert (appended.write.chunks_added, appended.write.chunks_kept, appended.write.chunks_ended) == (1, 1, 0)
-        found = await memory.retrieve_memories("agent-1", "What colour is the door?")
+        found = await memory.retrieve_memories(tenant, "What colour is the door?")
         assert (_DOOR, "Ann") in [(hit.content, hit.speaker) for hit in found.hits]
-        await memory.admin.erase("agent-1", memory_id=note.id)
+        await memory.admin.erase(tenant, memory_id=note.id)
 
 
 @BOTH_SERVERS
@@ -189,14 +189,14 @@ async def test_turns_carry_speaker_time_id_and_metadata(memory: AgentMem, superu
 
 
 @BOTH_SERVERS
-async def test_a_turn_with_a_known_id_is_not_appended_again(memory: AgentMem) -> None:
+async def test_a_turn_with_a_known_id_is_not_appended_again(memory: AgentMem, tenant: str) -> None:
     """Within one call, across calls, and if it came with the creation; without an id it is another turn."""
     note = await memory.create_active_memory(
-        "agent-1", "Chat", "Ann: Hello.", metadata={"turns": [{"start": 0, "speaker": "Ann", "id": "t1"}]}
+        tenant, "Chat", "Ann: Hello.", metadata={"turns": [{"start": 0, "speaker": "Ann", "id": "t1"}]}
     )
 
     async def append(*turns: dict[str, Any]) -> tuple[int, bool]:
-        made = await memory.update_active_memory("agent-1", note.id, append=turns)
+        made = await memory.update_active_memory(tenant, note.id, append=turns)
         return made.version, made.write is not None
 
     assert await append({"text": "Hello again.", "id": "t1"}) == (1, False)
@@ -208,34 +208,34 @@ async def test_a_turn_with_a_known_id_is_not_appended_again(memory: AgentMem) ->
     )
     assert await append({"text": "Four.", "id": "t4"}, {"text": "One.", "id": "t2"}) == (4, False)
 
-    assert (await only_memory(memory, "agent-1")).content == "Ann: Hello.\nOne.\nThree.\nThree.\nFour."
-    assert [event.kind for event in await all_events(memory, "agent-1")] == ["memory.created", *["memory.appended"] * 3]
+    assert (await only_memory(memory, tenant)).content == "Ann: Hello.\nOne.\nThree.\nThree.\nFour."
+    assert [event.kind for event in await all_events(memory, tenant)] == ["memory.created", *["memory.appended"] * 3]
     # Ids are those of one memory.
-    other = await memory.create_active_memory("agent-1", "Other", "Another chat.")
-    assert (await memory.update_active_memory("agent-1", other.id, append={"text": "One.", "id": "t2"})).version == 2
+    other = await memory.create_active_memory(tenant, "Other", "Another chat.")
+    assert (await memory.update_active_memory(tenant, other.id, append={"text": "One.", "id": "t2"})).version == 2
 
 
-async def test_an_id_is_free_again_where_its_turn_has_left_the_text(memory: AgentMem) -> None:
+async def test_an_id_is_free_again_where_its_turn_has_left_the_text(memory: AgentMem, tenant: str) -> None:
     """A new text drops the turns; they belong to it, and so new metadata or a new title does not."""
-    note = await memory.create_active_memory("agent-1", "Chat", "The chat.")
+    note = await memory.create_active_memory(tenant, "Chat", "The chat.")
     turn = {"text": "Hello.", "id": "t1"}
-    await memory.update_active_memory("agent-1", note.id, append=turn)
+    await memory.update_active_memory(tenant, note.id, append=turn)
     unchanged: list[dict[str, Any]] = [{"title": "Talk"}, {"metadata": None}, {"metadata": {"room": 7}}]
     for change in unchanged:
-        kept = await memory.update_active_memory("agent-1", note.id, **change)
+        kept = await memory.update_active_memory(tenant, note.id, **change)
         assert [one["id"] for one in kept.metadata["turns"]] == ["t1"]
-        assert (await memory.update_active_memory("agent-1", note.id, append=turn)).write is None
+        assert (await memory.update_active_memory(tenant, note.id, append=turn)).write is None
 
-    emptied = await memory.update_active_memory("agent-1", note.id, content="All is new.")
+    emptied = await memory.update_active_memory(tenant, note.id, content="All is new.")
     assert emptied.metadata == {"room": 7}
-    again = await memory.update_active_memory("agent-1", note.id, append=turn)
+    again = await memory.update_active_memory(tenant, note.id, append=turn)
     assert (again.write is not None, again.content) == (True, "All is new.\nHello.")
     await memory.update_active_memory(
-        "agent-1", note.id, content="Ann: Hi.", metadata={"turns": [{"start": 0, "speaker": "Ann", "id": "t9"}]}
+        tenant, note.id, content="Ann: Hi.", metadata={"turns": [{"start": 0, "speaker": "Ann", "id": "t9"}]}
     )
-    assert (await memory.update_active_memory("agent-1", note.id, append={"text": "Hi.", "id": "t9"})).write is None
-    assert (await memory.update_active_memory("agent-1", note.id, append=turn)).content == "Ann: Hi.\nHello."
-    assert (await memory.admin.verify("agent-1")).ok
+    assert (await memory.update_active_memory(tenant, note.id, append={"text": "Hi.", "id": "t9"})).write is None
+    assert (await memory.update_active_memory(tenant, note.id, append=turn)).content == "Ann: Hi.\nHello."
+    assert (await memory.admin.verify(tenant)).ok
 
 
 async def test_an_updates_text_keeps_the_chunks_that_were_appended(memory: AgentMem, superuser: SqlExecutor) -> None:
@@ -258,31 +258,31 @@ async def test_an_updates_text_keeps_the_chunks_that_were_appended(memory: Agent
 # Who may ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_stale_writer_appends_nothing(memory: AgentMem) -> None:
+async def test_a_stale_writer_appends_nothing(memory: AgentMem, tenant: str) -> None:
     """With `expected_version`, as for every update."""
-    note = await memory.create_active_memory("agent-1", "House", _GATE)
-    await memory.update_active_memory("agent-1", note.id, append=_DOOR, expected_version=1)
+    note = await memory.create_active_memory(tenant, "House", _GATE)
+    await memory.update_active_memory(tenant, note.id, append=_DOOR, expected_version=1)
     with pytest.raises(VersionConflictError) as refused:
-        await memory.update_active_memory("agent-1", note.id, append=_ROOF, expected_version=1)
+        await memory.update_active_memory(tenant, note.id, append=_ROOF, expected_version=1)
 
     assert (refused.value.expected_version, refused.value.version) == (1, 2)
-    assert (await only_memory(memory, "agent-1")).content == f"{_GATE}\n\n{_DOOR}"
+    assert (await only_memory(memory, tenant)).content == f"{_GATE}\n\n{_DOOR}"
 
 
 @BOTH_SERVERS
-async def test_a_retry_with_its_key_appends_once(memory: AgentMem) -> None:
+async def test_a_retry_with_its_key_appends_once(memory: AgentMem, tenant: str) -> None:
     """And returns the first result, whatever came after it; another request with the key is refused."""
-    note = await memory.create_active_memory("agent-1", "House", _GATE, key="house", metadata={"floor": 1})
+    note = await memory.create_active_memory(tenant, "House", _GATE, key="house", metadata={"floor": 1})
     turns: list[dict[str, Any]] = [{"text": "Hello.", "speaker": "Ann", "metadata": {"n": 1.0}, "time": _MARCH}]
     asked: list[dict[str, Any]] = [
         {"memory_id": note.id, "append": _DOOR, "idempotency_key": "call-1"},
         {"key": "house", "append": turns, "idempotency_key": "call-2"},
     ]
-    first = [await memory.update_active_memory("agent-1", **one) for one in asked]
-    await memory.update_active_memory("agent-1", note.id, append=_ROOF)
+    first = [await memory.update_active_memory(tenant, **one) for one in asked]
+    await memory.update_active_memory(tenant, note.id, append=_ROOF)
 
-    assert [await memory.update_active_memory("agent-1", **one) for one in asked] == first
-    assert (await only_memory(memory, "agent-1")).version == 4
+    assert [await memory.update_active_memory(tenant, **one) for one in asked] == first
+    assert (await only_memory(memory, tenant)).version == 4
     others: list[dict[str, Any]] = [
         {"append": _ROOF},
         {"append": [{"text": _DOOR}]},
@@ -291,34 +291,34 @@ async def test_a_retry_with_its_key_appends_once(memory: AgentMem) -> None:
     ]
     for other in others:
         with pytest.raises(IdempotencyConflictError):
-            await memory.update_active_memory("agent-1", note.id, idempotency_key="call-1", **other)
-    await memory.admin.archive("agent-1", note.id)
-    assert await memory.update_active_memory("agent-1", **asked[0]) == first[0]
+            await memory.update_active_memory(tenant, note.id, idempotency_key="call-1", **other)
+    await memory.admin.archive(tenant, note.id)
+    assert await memory.update_active_memory(tenant, **asked[0]) == first[0]
 
 
-async def test_what_is_not_active_takes_nothing(memory: AgentMem) -> None:
+async def test_what_is_not_active_takes_nothing(memory: AgentMem, tenant: str) -> None:
     """An archived memory is refused, an unknown one and another tenant's are not found."""
-    note = await memory.create_active_memory("agent-1", "House", _GATE)
-    theirs = await memory.create_active_memory("agent-2", "House", _GATE)
-    await memory.admin.archive("agent-1", note.id)
+    note = await memory.create_active_memory(tenant, "House", _GATE)
+    theirs = await memory.create_active_memory(f"{tenant}-2", "House", _GATE)
+    await memory.admin.archive(tenant, note.id)
     for turns in (_DOOR, [{"text": _DOOR, "id": "t1"}]):
         with pytest.raises(InvalidInputError, match="was archived on"):
-            await memory.update_active_memory("agent-1", note.id, append=turns)
+            await memory.update_active_memory(tenant, note.id, append=turns)
         for unknown in (theirs.id, uuid4()):
             with pytest.raises(MemoryNotFoundError):
-                await memory.update_active_memory("agent-1", unknown, append=turns)
-    assert await head_of(memory, "agent-1") == 2
+                await memory.update_active_memory(tenant, unknown, append=turns)
+    assert await head_of(memory, tenant) == 2
 
 
 @pytest.mark.parametrize(
     "other", [{"title": "T"}, {"content": "C"}, {"description": None}, {"metadata": {}}, {"language": "de"}]
 )
-async def test_an_append_is_combined_with_nothing_else(memory: AgentMem, other: dict[str, Any]) -> None:
+async def test_an_append_is_combined_with_nothing_else(memory: AgentMem, tenant: str, other: dict[str, Any]) -> None:
     """An event says one thing; the message names what else was passed."""
-    note = await memory.create_active_memory("agent-1", "House", _GATE)
+    note = await memory.create_active_memory(tenant, "House", _GATE)
     with pytest.raises(InvalidInputError, match=f"append cannot be combined with {next(iter(other))}; make two calls"):
-        await memory.update_active_memory("agent-1", note.id, append=_DOOR, **other)
-    assert await head_of(memory, "agent-1") == 1
+        await memory.update_active_memory(tenant, note.id, append=_DOOR, **other)
+    assert await head_of(memory, tenant) == 1
 
 
 @pytest.mark.parametrize(
@@ -351,24 +351,24 @@ async def test_an_append_is_combined_with_nothing_else(memory: AgentMem, other: 
         ({"text": "a", "metadata": {"id": 1}}, r"append\[0\].metadata has the key 'id'"),
     ],
 )
-async def test_what_cannot_be_appended_is_refused(memory: AgentMem, append: Any, problem: str) -> None:
+async def test_what_cannot_be_appended_is_refused(memory: AgentMem, tenant: str, append: Any, problem: str) -> None:
     """The message says which turn and which of its fields, and nothing is written."""
-    note = await memory.create_active_memory("agent-1", "House", _GATE)
+    note = await memory.create_active_memory(tenant, "House", _GATE)
     with pytest.raises(InvalidInputError, match=problem):
-        await memory.update_active_memory("agent-1", note.id, append=append)
-    assert await head_of(memory, "agent-1") == 1
+        await memory.update_active_memory(tenant, note.id, append=append)
+    assert await head_of(memory, tenant) == 1
 
 
-async def test_a_text_that_would_become_too_long_is_refused(memory: AgentMem) -> None:
+async def test_a_text_that_would_become_too_long_is_refused(memory: AgentMem, tenant: str) -> None:
     """To the character; the message says what to do instead."""
     # Few long chunks: it is the characters that are too many.
-    note = await memory.create_active_memory("agent-1", "House", "x" * 999_990)
+    note = await memory.create_active_memory(tenant, "House", "x" * 999_990)
     with pytest.raises(InvalidInputError, match=r"999,990 characters and would have 1,000,001.*Begin a new memory"):
-        await memory.update_active_memory("agent-1", note.id, append="y" * 9)
+        await memory.update_active_memory(tenant, note.id, append="y" * 9)
     with pytest.raises(InvalidInputError, match="1,000,001"):
-        await memory.update_active_memory("agent-1", note.id, append={"text": "y" * 10})
-    assert await head_of(memory, "agent-1") == 1
-    assert len((await memory.update_active_memory("agent-1", note.id, append="y" * 8)).content) == 1_000_000
+        await memory.update_active_memory(tenant, note.id, append={"text": "y" * 10})
+    assert await head_of(memory, tenant) == 1
+    assert len((await memory.update_active_memory(tenant, note.id, append="y" * 8)).content) == 1_000_000
 
 
 async def test_a_text_that_would_exceed_the_tenants_chunks_is_refused(config: Callable[..., Config]) -> None:
@@ -389,37 +389,37 @@ def _has_the_word(found: RetrievalResult, text: str) -> bool:
 # Language, secrets, vectors -------------------------------------------------------------------------------------------
 
 
-async def test_a_language_is_recognised_when_enough_is_said(memory: AgentMem) -> None:
+async def test_a_language_is_recognised_when_enough_is_said(memory: AgentMem, tenant: str) -> None:
     """What was assumed before is read again; the event says so, and later appends keep it."""
-    note = await memory.create_active_memory("agent-1", "Hafen", "Häuser.")
+    note = await memory.create_active_memory(tenant, "Hafen", "Häuser.")
     assert note.language == "en"
-    before = await memory.retrieve_memories("agent-1", "Haus")
-    grown = await memory.update_active_memory("agent-1", note.id, append=_GERMAN)
-    last = await memory.update_active_memory("agent-1", note.id, append="The boats are in the harbour, all of them.")
+    before = await memory.retrieve_memories(tenant, "Haus")
+    grown = await memory.update_active_memory(tenant, note.id, append=_GERMAN)
+    last = await memory.update_active_memory(tenant, note.id, append="The boats are in the harbour, all of them.")
 
     assert (grown.language, last.language) == ("de", "de")
-    first, second = await memory.ledger.read("agent-1", kinds=["memory.appended"])
+    first, second = await memory.ledger.read(tenant, kinds=["memory.appended"])
     assert (first.payload["language"], first.payload["language_origin"]) == ("de", "recognised")
     assert "language" not in second.payload
     # "Haus" is a form of "Häuser" in German only, in what came before the append as well.
-    after = await memory.retrieve_memories("agent-1", "Haus")
+    after = await memory.retrieve_memories(tenant, "Haus")
     assert [_has_the_word(found, "Häuser.") for found in (before, after)] == [False, True]
-    (version,) = [one for one in await memory.get_active_memories("agent-1") if one.id == note.id]
+    (version,) = [one for one in await memory.get_active_memories(tenant) if one.id == note.id]
     assert version.language == "de"
-    assert (await memory.admin.verify("agent-1")).ok
+    assert (await memory.admin.verify(tenant)).ok
 
 
-async def test_secrets_are_taken_out_of_what_is_appended(memory: AgentMem) -> None:
+async def test_secrets_are_taken_out_of_what_is_appended(memory: AgentMem, tenant: str) -> None:
     """Of a text, and of a turn's words, speaker and metadata; the result counts them."""
-    note = await memory.create_active_memory("agent-1", "House", _GATE)
-    await memory.update_active_memory("agent-1", note.id, append=f"The token is {_TOKEN}.")
+    note = await memory.create_active_memory(tenant, "House", _GATE)
+    await memory.update_active_memory(tenant, note.id, append=f"The token is {_TOKEN}.")
     turn = {"text": f"It is {_TOKEN}.", "speaker": "Ann", "metadata": {"said": _TOKEN}}
-    grown = await memory.update_active_memory("agent-1", note.id, append=turn)
+    grown = await memory.update_active_memory(tenant, note.id, append=turn)
 
     assert grown.write is not None
     assert grown.write.redactions == {"github-token": 2}
     assert grown.content.endswith("Ann: It is [redacted:github-token].")
-    events = await all_events(memory, "agent-1")
+    events = await all_events(memory, tenant)
     assert _TOKEN not in str(events)
     assert [event.redactions for event in events] == [{}, {"github-token": 1}, {"github-token": 2}]
 
@@ -446,18 +446,18 @@ async def test_what_is_appended_gets_its_vectors_from_a_distant_embedder(config:
 # Through time ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_history_shows_each_append_and_any_version_whole(memory: AgentMem) -> None:
+async def test_a_history_shows_each_append_and_any_version_whole(memory: AgentMem, tenant: str) -> None:
     """A version that an append made holds what it added; `at` gives all of it, as it was at that moment."""
-    note = await memory.create_active_memory("agent-1", "Chat", "Begun.", metadata={"room": 7}, occurred_at=_JANUARY)
+    note = await memory.create_active_memory(tenant, "Chat", "Begun.", metadata={"room": 7}, occurred_at=_JANUARY)
     turns = [
         Turn(text="Hello.", speaker="Ann", time=_FEBRUARY, id="t1"),
         Turn(text="Good day.", speaker="Bob", time=_MARCH, id="t2"),
     ]
-    made = [await memory.update_active_memory("agent-1", note.id, append=turn) for turn in turns]
-    renamed = await memory.update_active_memory("agent-1", note.id, title="Talk", occurred_at=_JUNE)
-    last = await memory.update_active_memory("agent-1", note.id, append="The end.", occurred_at=_JUNE)
+    made = [await memory.update_active_memory(tenant, note.id, append=turn) for turn in turns]
+    renamed = await memory.update_active_memory(tenant, note.id, title="Talk", occurred_at=_JUNE)
+    last = await memory.update_active_memory(tenant, note.id, append="The end.", occurred_at=_JUNE)
 
-    history = await memory.admin.history("agent-1", note.id)
+    history = await memory.admin.history(tenant, note.id)
 
     assert [version.is_append for version in history.versions] == [False, True, True, False, True]
     assert [version.content for version in history.versions] == [
@@ -472,21 +472,21 @@ async def test_a_history_shows_each_append_and_any_version_whole(memory: AgentMe
         assert (whole.metadata, whole.is_append) == (expected.metadata, False)
         assert "".join(whole.content[chunk.start : chunk.end] for chunk in whole.chunks) == whole.content
         assert [chunk.new for chunk in whole.chunks] == [False] * (len(whole.chunks) - 1) + [True]
-        (then,) = await memory.admin.active_memories("agent-1", as_of=at)
+        (then,) = await memory.admin.active_memories(tenant, as_of=at)
         assert (then.version, then.content, then.metadata) == (expected.version, expected.content, expected.metadata)
     known = history.at(known_at=made[0].updated_at, as_of=_JUNE)
     assert known is not None
     assert (known.version, known.content) == (2, made[0].content)
 
 
-async def test_a_search_of_another_moment_finds_what_had_been_appended_then(memory: AgentMem) -> None:
+async def test_a_search_of_another_moment_finds_what_had_been_appended_then(memory: AgentMem, tenant: str) -> None:
     """By both times."""
-    note = await memory.create_active_memory("agent-1", "House", _GATE, occurred_at=_JANUARY)
-    door = await memory.update_active_memory("agent-1", note.id, append=_DOOR, occurred_at=_FEBRUARY)
-    await memory.update_active_memory("agent-1", note.id, append={"text": _ROOF, "time": _JUNE})
+    note = await memory.create_active_memory(tenant, "House", _GATE, occurred_at=_JANUARY)
+    door = await memory.update_active_memory(tenant, note.id, append=_DOOR, occurred_at=_FEBRUARY)
+    await memory.update_active_memory(tenant, note.id, append={"text": _ROOF, "time": _JUNE})
 
     async def found(**moment: Any) -> set[str]:
-        result = await memory.retrieve_memories("agent-1", "What colour is it?", limit=EVERYTHING, **moment)
+        result = await memory.retrieve_memories(tenant, "What colour is it?", limit=EVERYTHING, **moment)
         return set(texts(result))
 
     assert await found() == {_GATE, _DOOR, _ROOF}
@@ -537,23 +537,23 @@ async def test_what_is_told_late_is_dated_by_itself(memory: AgentMem, superuser:
     assert (await memory.admin.verify("agent-1")).ok
 
 
-async def test_a_text_erased_from_an_append_takes_the_memory_with_it(memory: AgentMem) -> None:
+async def test_a_text_erased_from_an_append_takes_the_memory_with_it(memory: AgentMem, tenant: str) -> None:
     """An append is a memory's own text: the memory goes as a whole, and the ids of its turns are free."""
-    note = await memory.create_active_memory("agent-1", "Chat", "Begun.", key="chat")
-    other = await memory.create_active_memory("agent-1", "Other", "Another.")
+    note = await memory.create_active_memory(tenant, "Chat", "Begun.", key="chat")
+    other = await memory.create_active_memory(tenant, "Other", "Another.")
     for number in range(3):
         await memory.update_active_memory(
-            "agent-1", note.id, append={"text": f"Secret {number} of Ann.", "id": f"turn-{number}"}
+            tenant, note.id, append={"text": f"Secret {number} of Ann.", "id": f"turn-{number}"}
         )
 
-    receipt = await memory.admin.erase("agent-1", text="Secret 1 of Ann")
+    receipt = await memory.admin.erase(tenant, text="Secret 1 of Ann")
 
     assert receipt.memory_ids == (note.id,)
     assert (await memory.admin.verify_erased(receipt, text="Secret 1 of Ann")).ok
-    assert [one.id for one in await memory.get_active_memories("agent-1")] == [other.id]
-    again = await memory.create_active_memory("agent-1", "Chat", "Begun again.", key="chat")
-    grown = await memory.update_active_memory("agent-1", again.id, append={"text": "Hello.", "id": "turn-1"})
+    assert [one.id for one in await memory.get_active_memories(tenant)] == [other.id]
+    again = await memory.create_active_memory(tenant, "Chat", "Begun again.", key="chat")
+    grown = await memory.update_active_memory(tenant, again.id, append={"text": "Hello.", "id": "turn-1"})
     assert grown.version == 2
-    by_id = await memory.admin.erase("agent-1", text="turn-1")
+    by_id = await memory.admin.erase(tenant, text="turn-1")
     assert by_id.memory_ids == (again.id,)
-    assert (await memory.admin.verify("agent-1")).ok
+    assert (await memory.admin.verify(tenant)).ok

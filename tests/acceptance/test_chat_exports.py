@@ -86,24 +86,24 @@ def test_an_export_is_remembered_asked_and_remembered_once(
 
 @pytest.mark.parametrize("make", [_chatgpt, _claude])
 async def test_a_later_export_appends_what_has_grown(
-    memory: AgentMem, make: Callable[..., list[dict[str, Any]]]
+    memory: AgentMem, tenant: str, make: Callable[..., list[dict[str, Any]]]
 ) -> None:
     """Through the library, conversation by conversation; each message keeps the id it had."""
-    await memory.admin.import_messages("ana", make(_BOAT, _BREAD))
+    await memory.admin.import_messages(tenant, make(_BOAT, _BREAD))
     name, said = _BOAT
     later = make((name, [*said, _LATER]), _BREAD, ("New", [("user", "A third chat.")]))
 
-    report = await memory.admin.import_messages("ana", later)
+    report = await memory.admin.import_messages(tenant, later)
 
     assert (report.added, report.grown, report.unchanged) == (1, 1, 1)
-    [boat] = [one for one in await memory.get_active_memories("ana") if one.conversation_id == made_id(name)]
+    [boat] = [one for one in await memory.get_active_memories(tenant) if one.conversation_id == made_id(name)]
     assert boat.content.endswith(f"\nuser: {_LATER[1]}")
     assert len({turn["id"] for turn in boat.metadata["turns"]}) == len(said) + 1
-    found = await memory.retrieve_memories("ana", "To which harbour was the boat moved?")
+    found = await memory.retrieve_memories(tenant, "To which harbour was the boat moved?")
     assert any("Toulon" in hit.content for hit in found.hits)
-    before = await head_of(memory, "ana")
-    await memory.admin.import_messages("ana", later)
-    assert await head_of(memory, "ana") == before
+    before = await head_of(memory, tenant)
+    await memory.admin.import_messages(tenant, later)
+    assert await head_of(memory, tenant) == before
 
 
 def test_the_command_line_says_what_has_grown(cli: CommandLine, tmp_path: Path) -> None:
@@ -138,13 +138,13 @@ def test_nothing_is_written_of_an_export_with_a_shape_that_is_not_known(cli: Com
     assert "Herbert" not in cli.err
 
 
-async def test_records_with_a_title_are_imported_from_python_as_well(memory: AgentMem) -> None:
+async def test_records_with_a_title_are_imported_from_python_as_well(memory: AgentMem, tenant: str) -> None:
     """One memory each; a fault is named by the number of the record."""
     notes = [{"title": f"Note {number}", "content": f"Lamp {number} is lit.", "id": number} for number in range(3)]
 
-    report = await memory.admin.import_messages("ana", notes)
+    report = await memory.admin.import_messages(tenant, notes)
 
     assert (report.messages, report.added) == (3, 3)
-    assert sorted(one.title for one in await memory.get_active_memories("ana")) == ["Note 0", "Note 1", "Note 2"]
+    assert sorted(one.title for one in await memory.get_active_memories(tenant)) == ["Note 0", "Note 1", "Note 2"]
     with pytest.raises(InvalidInputError, match="message 1: the title is blank"):
-        await memory.admin.import_messages("ana", [{"title": " ", "content": "x"}])
+        await memory.admin.import_messages(tenant, [{"title": " ", "content": "x"}])

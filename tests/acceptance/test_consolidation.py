@@ -27,25 +27,25 @@ async def _hits(memory: AgentMem, query: str, external_id: str = "agent-1") -> d
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_the_fifth_update_consolidates(memory: AgentMem) -> None:
+async def test_the_fifth_update_consolidates(memory: AgentMem, tenant: str) -> None:
     """The first four do not; what was consolidated is in shortterm, under its title, with a summary."""
-    note = await memory.create_active_memory("agent-1", "Plan", "Ship version 1.")
+    note = await memory.create_active_memory(tenant, "Plan", "Ship version 1.")
     for number in range(2, 6):
-        note = await memory.update_active_memory("agent-1", note.id, content=f"Ship version {number}.")
+        note = await memory.update_active_memory(tenant, note.id, content=f"Ship version {number}.")
         assert note.write is not None
         assert not note.write.consolidation_queued
-    assert {hit.tier for hit in (await _hits(memory, "version")).values()} == {"active"}
+    assert {hit.tier for hit in (await _hits(memory, "version", external_id=tenant)).values()} == {"active"}
 
-    fifth = await memory.update_active_memory("agent-1", note.id, content="Ship version 6.")
+    fifth = await memory.update_active_memory(tenant, note.id, content="Ship version 6.")
 
     assert fifth.write is not None
     assert fifth.write.consolidation_queued
-    assert await _kinds(memory) == ["created", *["updated"] * 5], "an agent does not wait for it"
-    report = await memory.admin.run_due("agent-1")
+    assert await _kinds(memory, external_id=tenant) == ["created", *["updated"] * 5], "an agent does not wait for it"
+    report = await memory.admin.run_due(tenant)
     assert report.consolidated == (note.id,)
-    assert await _kinds(memory) == ["created", *["updated"] * 5, "consolidated"]
-    assert (await only_memory(memory, "agent-1")).consolidated_version == 6
-    assert {text: hit.tier for text, hit in (await _hits(memory, "version")).items()} == {
+    assert await _kinds(memory, external_id=tenant) == ["created", *["updated"] * 5, "consolidated"]
+    assert (await only_memory(memory, tenant)).consolidated_version == 6
+    assert {text: hit.tier for text, hit in (await _hits(memory, "version", external_id=tenant)).items()} == {
         "Ship version 6.": "shortterm"
     }
 
@@ -66,26 +66,28 @@ async def test_the_threshold_is_configured(config: Callable[..., Config]) -> Non
 
 @SECOND_SERVER_THOROUGHLY
 @pytest.mark.parametrize(("length", "tier"), [(2_000, "active"), (2_001, "shortterm")])
-async def test_the_consolidation_of_a_long_text_is_queued_with_it(memory: AgentMem, length: int, tier: str) -> None:
+async def test_the_consolidation_of_a_long_text_is_queued_with_it(
+    memory: AgentMem, tenant: str, length: int, tier: str
+) -> None:
     """More than 2,000 characters need no further editing to be worth it."""
     text = ("The harbour is open. " * 100)[: length - 1] + "."
 
-    note = await memory.create_active_memory("agent-1", "Harbour", text)
+    note = await memory.create_active_memory(tenant, "Harbour", text)
 
     assert note.write is not None
     assert note.write.consolidation_queued == (tier == "shortterm")
-    await memory.admin.run_due("agent-1")
-    assert {hit.tier for hit in (await _hits(memory, "harbour")).values()} == {tier}
+    await memory.admin.run_due(tenant)
+    assert {hit.tier for hit in (await _hits(memory, "harbour", external_id=tenant)).values()} == {tier}
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_consolidation_can_be_asked_for(memory: AgentMem) -> None:
+async def test_consolidation_can_be_asked_for(memory: AgentMem, tenant: str) -> None:
     """For one memory or for all of a tenant; the report says what was done."""
-    notes = [await memory.create_active_memory("agent-1", f"Note {n}", f"Text {n}.\n\nMore {n}.") for n in range(3)]
-    await memory.admin.archive("agent-1", notes[2].id)
+    notes = [await memory.create_active_memory(tenant, f"Note {n}", f"Text {n}.\n\nMore {n}.") for n in range(3)]
+    await memory.admin.archive(tenant, notes[2].id)
 
-    (one,) = await memory.admin.consolidate("agent-1", str(notes[1].id))
-    reports = await memory.admin.consolidate("agent-1")
+    (one,) = await memory.admin.consolidate(tenant, str(notes[1].id))
+    reports = await memory.admin.consolidate(tenant)
 
     assert (one.memory_id, one.version, one.consolidated, one.chunks) == (notes[1].id, 1, True, 2)
     assert [(report.memory_id, report.consolidated, report.chunks) for report in reports] == [
@@ -93,55 +95,55 @@ async def test_consolidation_can_be_asked_for(memory: AgentMem) -> None:
         (notes[1].id, False, 0),
         (notes[2].id, True, 2),
     ]
-    assert await memory.admin.consolidate("agent-2") == []
+    assert await memory.admin.consolidate(f"{tenant}-2") == []
     with pytest.raises(MemoryNotFoundError):
-        await memory.admin.consolidate("agent-1", uuid4())
+        await memory.admin.consolidate(tenant, uuid4())
     with pytest.raises(InvalidInputError, match="memory_id must be a UUID"):
-        await memory.admin.consolidate("agent-1", "note-1")
+        await memory.admin.consolidate(tenant, "note-1")
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_a_version_is_consolidated_at_most_once(memory: AgentMem) -> None:
+async def test_a_version_is_consolidated_at_most_once(memory: AgentMem, tenant: str) -> None:
     """However often and by how many it is asked for at once."""
-    note = await memory.create_active_memory("agent-1", "Plan", FACT)
-    await asyncio.gather(*(memory.admin.consolidate("agent-1") for _ in range(8)))
-    await memory.update_active_memory("agent-1", note.id, content=f"{FACT}\n\nNothing more.")
-    await asyncio.gather(*(memory.admin.consolidate("agent-1", note.id) for _ in range(8)))
+    note = await memory.create_active_memory(tenant, "Plan", FACT)
+    await asyncio.gather(*(memory.admin.consolidate(tenant) for _ in range(8)))
+    await memory.update_active_memory(tenant, note.id, content=f"{FACT}\n\nNothing more.")
+    await asyncio.gather(*(memory.admin.consolidate(tenant, note.id) for _ in range(8)))
 
-    consolidated = await memory.ledger.read("agent-1", kinds=["memory.consolidated"])
+    consolidated = await memory.ledger.read(tenant, kinds=["memory.consolidated"])
     assert [event.payload["version"] for event in consolidated] == [1, 2]
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_a_repetition_ends_and_its_original_gains(memory: AgentMem) -> None:
+async def test_a_repetition_ends_and_its_original_gains(memory: AgentMem, tenant: str) -> None:
     """Said again word for word, it is found once, at the older place, which matters more from then on."""
-    first = await memory.create_active_memory("agent-1", "Accounts", FACT)
-    await memory.admin.consolidate("agent-1")
-    before = (await _hits(memory, "who owes whom"))[FACT]
-    second = await memory.create_active_memory("agent-1", "Again", f"{FACT.upper()}\n\nAnd the rain goes on.")
-    assert len(await _hits(memory, "who owes whom")) == 3
+    first = await memory.create_active_memory(tenant, "Accounts", FACT)
+    await memory.admin.consolidate(tenant)
+    before = (await _hits(memory, "who owes whom", external_id=tenant))[FACT]
+    second = await memory.create_active_memory(tenant, "Again", f"{FACT.upper()}\n\nAnd the rain goes on.")
+    assert len(await _hits(memory, "who owes whom", external_id=tenant)) == 3
 
-    (report,) = await memory.admin.consolidate("agent-1", second.id)
+    (report,) = await memory.admin.consolidate(tenant, second.id)
 
-    after = await _hits(memory, "who owes whom")
+    after = await _hits(memory, "who owes whom", external_id=tenant)
     assert sorted(after) == sorted(["And the rain goes on.", FACT])
     assert after[FACT].memory_id == first.id
     assert after[FACT].importance > before.importance
     assert report.duplicates == 1
     # The text itself stays whole.
-    assert (await memory.get_active_memories("agent-1"))[1].content == second.content
+    assert (await memory.get_active_memories(tenant))[1].content == second.content
 
 
-async def test_a_repetition_lives_again_when_its_original_ends(memory: AgentMem) -> None:
+async def test_a_repetition_lives_again_when_its_original_ends(memory: AgentMem, tenant: str) -> None:
     """What stands in a memory's text is found, whatever becomes of other memories."""
-    first = await memory.create_active_memory("agent-1", "Accounts", f"{FACT}\n\nSunny.")
-    await memory.admin.consolidate("agent-1")
-    second = await memory.create_active_memory("agent-1", "Again", FACT)
-    await memory.admin.consolidate("agent-1")
+    first = await memory.create_active_memory(tenant, "Accounts", f"{FACT}\n\nSunny.")
+    await memory.admin.consolidate(tenant)
+    second = await memory.create_active_memory(tenant, "Again", FACT)
+    await memory.admin.consolidate(tenant)
 
-    await memory.update_active_memory("agent-1", first.id, content="Sunny.")
+    await memory.update_active_memory(tenant, first.id, content="Sunny.")
 
-    assert (await _hits(memory, "who owes whom"))[FACT].memory_id == second.id
+    assert (await _hits(memory, "who owes whom", external_id=tenant))[FACT].memory_id == second.id
 
 
 async def test_a_repetition_stays_when_its_original_ends_meanwhile(
@@ -161,17 +163,17 @@ async def test_a_repetition_stays_when_its_original_ends_meanwhile(
     assert (await _hits(memory, "who owes whom"))[FACT].memory_id == second.id
 
 
-async def test_a_repetition_that_left_its_text_stays_ended(memory: AgentMem) -> None:
+async def test_a_repetition_that_left_its_text_stays_ended(memory: AgentMem, tenant: str) -> None:
     """What stands in no memory's text any more is found no more, in whichever order it was removed."""
-    first = await memory.create_active_memory("agent-1", "Accounts", f"{FACT}\n\nSunny.")
-    await memory.admin.consolidate("agent-1")
-    second = await memory.create_active_memory("agent-1", "Again", f"{FACT}\n\nRainy.")
-    await memory.admin.consolidate("agent-1")
+    first = await memory.create_active_memory(tenant, "Accounts", f"{FACT}\n\nSunny.")
+    await memory.admin.consolidate(tenant)
+    second = await memory.create_active_memory(tenant, "Again", f"{FACT}\n\nRainy.")
+    await memory.admin.consolidate(tenant)
 
-    await memory.update_active_memory("agent-1", second.id, content="Rainy.")
-    await memory.update_active_memory("agent-1", first.id, content="Sunny.")
+    await memory.update_active_memory(tenant, second.id, content="Rainy.")
+    await memory.update_active_memory(tenant, first.id, content="Sunny.")
 
-    assert sorted(await _hits(memory, f"{FACT} Rainy or sunny?")) == ["Rainy.", "Sunny."]
+    assert sorted(await _hits(memory, f"{FACT} Rainy or sunny?", external_id=tenant)) == ["Rainy.", "Sunny."]
 
 
 @pytest.mark.parametrize(
@@ -188,43 +190,45 @@ async def test_a_repetition_that_left_its_text_stays_ended(memory: AgentMem) -> 
     ],
     ids=["number", "decimal point", "currency", "sign", "language", "negation", "order", "question"],
 )
-async def test_what_differs_in_one_detail_is_no_repetition(memory: AgentMem, first: str, second: str) -> None:
+async def test_what_differs_in_one_detail_is_no_repetition(
+    memory: AgentMem, tenant: str, first: str, second: str
+) -> None:
     """Two statements that are close as vectors and mean different things both stay."""
-    await memory.create_active_memory("agent-1", "First", first)
-    await memory.admin.consolidate("agent-1")
-    await memory.create_active_memory("agent-1", "Second", second)
-    await memory.admin.consolidate("agent-1")
+    await memory.create_active_memory(tenant, "First", first)
+    await memory.admin.consolidate(tenant)
+    await memory.create_active_memory(tenant, "Second", second)
+    await memory.admin.consolidate(tenant)
 
-    assert sorted(await _hits(memory, "harbour dollars boat keys")) == sorted([first, second])
+    assert sorted(await _hits(memory, "harbour dollars boat keys", external_id=tenant)) == sorted([first, second])
 
 
-async def test_a_short_remark_is_no_repetition(memory: AgentMem) -> None:
+async def test_a_short_remark_is_no_repetition(memory: AgentMem, tenant: str) -> None:
     """“Thanks a lot!” means something each time."""
     for title in ("First", "Second"):
-        await memory.create_active_memory("agent-1", title, "Thanks a lot!")
-        await memory.admin.consolidate("agent-1")
+        await memory.create_active_memory(tenant, title, "Thanks a lot!")
+        await memory.admin.consolidate(tenant)
 
-    assert texts(await memory.retrieve_memories("agent-1", "thanks a lot")) == ["Thanks a lot!"] * 2
+    assert texts(await memory.retrieve_memories(tenant, "thanks a lot")) == ["Thanks a lot!"] * 2
 
 
-async def test_the_same_words_of_someone_else_are_no_repetition(memory: AgentMem) -> None:
+async def test_the_same_words_of_someone_else_are_no_repetition(memory: AgentMem, tenant: str) -> None:
     """Who says something is part of what is said."""
     for speaker in ("Ann", "Bob"):
-        await memory.create_active_memory("agent-1", "Chat", FACT, metadata={"speaker": speaker})
-        await memory.admin.consolidate("agent-1")
+        await memory.create_active_memory(tenant, "Chat", FACT, metadata={"speaker": speaker})
+        await memory.admin.consolidate(tenant)
 
-    hits = (await memory.retrieve_memories("agent-1", "who owes whom")).hits
+    hits = (await memory.retrieve_memories(tenant, "who owes whom")).hits
     assert {hit.speaker for hit in hits} == {"Ann", "Bob"}
 
 
-async def test_what_is_trusted_less_does_not_stand_in_for_what_is_trusted_more(memory: AgentMem) -> None:
+async def test_what_is_trusted_less_does_not_stand_in_for_what_is_trusted_more(memory: AgentMem, tenant: str) -> None:
     """A model's guess that a user confirms is the user's statement from then on."""
-    await memory.create_active_memory("agent-1", "Guess", FACT, source="model")
-    await memory.admin.consolidate("agent-1")
-    await memory.create_active_memory("agent-1", "Fact", FACT, source="user")
-    await memory.admin.consolidate("agent-1")
+    await memory.create_active_memory(tenant, "Guess", FACT, source="model")
+    await memory.admin.consolidate(tenant)
+    await memory.create_active_memory(tenant, "Fact", FACT, source="user")
+    await memory.admin.consolidate(tenant)
 
-    hits = (await memory.retrieve_memories("agent-1", "who owes whom")).hits
+    hits = (await memory.retrieve_memories(tenant, "who owes whom")).hits
     assert "user" in {hit.source for hit in hits}
 
 
@@ -272,16 +276,16 @@ async def test_a_longterm_chunk_ends_like_any_other(config: Callable[..., Config
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_derived_events_carry_the_least_trusted_label(memory: AgentMem) -> None:
+async def test_derived_events_carry_the_least_trusted_label(memory: AgentMem, tenant: str) -> None:
     """What comes from a user's and a model's words is trusted as the model's; promotion by the chunk's own label."""
-    note = await memory.create_active_memory("agent-1", "Accounts", lines([FACT, "A start."]), source="user")
-    await memory.update_active_memory("agent-1", note.id, content=lines([FACT, "A guess."]), source="model")
-    await memory.admin.consolidate("agent-1")
+    note = await memory.create_active_memory(tenant, "Accounts", lines([FACT, "A start."]), source="user")
+    await memory.update_active_memory(tenant, note.id, content=lines([FACT, "A guess."]), source="model")
+    await memory.admin.consolidate(tenant)
     for number in range(5):
-        await memory.update_active_memory("agent-1", note.id, title=f"Accounts {number}", source="tool")
-    await memory.admin.run_due("agent-1")
+        await memory.update_active_memory(tenant, note.id, title=f"Accounts {number}", source="tool")
+    await memory.admin.run_due(tenant)
 
-    derived = await memory.ledger.read("agent-1", kinds=["memory.consolidated", "memory.promoted"])
+    derived = await memory.ledger.read(tenant, kinds=["memory.consolidated", "memory.promoted"])
     assert [(event.kind, event.source) for event in derived] == [
         ("memory.consolidated", "model"),
         ("memory.consolidated", "model"),

@@ -25,8 +25,8 @@ _NOON = datetime(2024, 5, 7, 12, tzinfo=UTC)
 _TOKEN = next(case.secret for case in SECRETS if case.rule == "github-token")
 
 
-async def _turns(memory: AgentMem, conversation_id: str = "chat", limit: int = 10_000) -> list[Turn]:
-    return await memory.conversation("agent-1", conversation_id).turns(limit)
+async def _turns(memory: AgentMem, tenant: str, conversation_id: str = "chat", limit: int = 10_000) -> list[Turn]:
+    return await memory.conversation(tenant, conversation_id).turns(limit)
 
 
 def _said(turns: list[Turn]) -> list[tuple[str | None, str]]:
@@ -37,10 +37,10 @@ def _said(turns: list[Turn]) -> list[tuple[str | None, str]]:
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_turns_are_recorded_in_order_and_found_at_once(memory: AgentMem) -> None:
+async def test_turns_are_recorded_in_order_and_found_at_once(memory: AgentMem, tenant: str) -> None:
     """The object holds nothing: each call makes its own, and what was said is a memory as any other."""
-    first = await memory.conversation("agent-1", "chat").add("user", "The ferry leaves at six.", time=_NOON)
-    second = await memory.conversation("agent-1", "chat").add(
+    first = await memory.conversation(tenant, "chat").add("user", "The ferry leaves at six.", time=_NOON)
+    second = await memory.conversation(tenant, "chat").add(
         "assistant", "Then we take it.", id="t2", time=_NOON, metadata={"model": "small"}
     )
 
@@ -48,25 +48,25 @@ async def test_turns_are_recorded_in_order_and_found_at_once(memory: AgentMem) -
     assert (second.title, second.conversation_id) == ("Conversation", "chat")
     assert second.key == "conversation/chat/000001"
     assert second.content == "user: The ferry leaves at six.\nassistant: Then we take it."
-    assert await _turns(memory) == [
+    assert await _turns(memory, tenant) == [
         Turn(text="The ferry leaves at six.", speaker="user", time=_NOON),
         Turn(text="Then we take it.", speaker="assistant", time=_NOON, id="t2", metadata={"model": "small"}),
     ]
-    found = await memory.retrieve_memories("agent-1", "When does the ferry leave?")
+    found = await memory.retrieve_memories(tenant, "When does the ferry leave?")
     assert texts(found)[0] == "user: The ferry leaves at six."
     assert (found.hits[0].speaker, found.hits[0].memory_id) == ("user", first.id)
-    assert [event.kind for event in await all_events(memory, "agent-1")] == ["memory.created", "memory.appended"]
-    assert (await memory.admin.verify("agent-1")).ok
+    assert [event.kind for event in await all_events(memory, tenant)] == ["memory.created", "memory.appended"]
+    assert (await memory.admin.verify(tenant)).ok
 
 
-async def test_several_turns_are_one_transaction(memory: AgentMem) -> None:
+async def test_several_turns_are_one_transaction(memory: AgentMem, tenant: str) -> None:
     """An event for each run of turns of one trust label; all of them or none."""
     said = [("user", "One."), ("user", "Two."), ("assistant", "Three."), ("tool", "Four."), ("user", "Five.")]
-    chat = memory.conversation("agent-1", "chat", title="Numbers", actor="clerk")
+    chat = memory.conversation(tenant, "chat", title="Numbers", actor="clerk")
     last = await chat.add_turns([{"speaker": speaker, "text": text} for speaker, text in said])
 
     assert _said(await chat.turns()) == said
-    events = await all_events(memory, "agent-1")
+    events = await all_events(memory, tenant)
     assert [event.source for event in events] == ["user", "agent", "tool", "user"]
     assert {(event.actor, event.conversation_id) for event in events} == {("clerk", "chat")}
     assert (last.version, last.title) == (4, "Numbers")
@@ -74,7 +74,7 @@ async def test_several_turns_are_one_transaction(memory: AgentMem) -> None:
     assert last.write.position == 4
     with pytest.raises(InvalidInputError):
         await chat.add_turns([Turn(text="Six.", speaker="user"), Turn(text="Seven.", speaker="system")])
-    assert await head_of(memory, "agent-1") == 4
+    assert await head_of(memory, tenant) == 4
 
 
 @pytest.mark.parametrize(
@@ -93,29 +93,29 @@ async def test_several_turns_are_one_transaction(memory: AgentMem) -> None:
     ],
 )
 async def test_a_role_says_how_far_its_words_are_trusted(
-    memory: AgentMem, speaker: str, given: Source, source: str
+    memory: AgentMem, tenant: str, speaker: str, given: Source, source: str
 ) -> None:
     """Of chat models' roles as they are called; of anybody else as the conversation was told."""
-    await memory.conversation("agent-1", "chat", source=given).add(speaker, "The ferry leaves at six.")
+    await memory.conversation(tenant, "chat", source=given).add(speaker, "The ferry leaves at six.")
 
-    (hit,) = (await memory.retrieve_memories("agent-1", "ferry")).hits
+    (hit,) = (await memory.retrieve_memories(tenant, "ferry")).hits
     assert (hit.source, hit.speaker) == (source, speaker)
 
 
 @pytest.mark.parametrize("role", ["system", "developer", "System"])
-async def test_what_an_application_tells_its_model_is_refused(memory: AgentMem, role: str) -> None:
+async def test_what_an_application_tells_its_model_is_refused(memory: AgentMem, tenant: str, role: str) -> None:
     """It was said by nobody; the message says to leave it out."""
     with pytest.raises(InvalidInputError, match=f"'{role}' is not a speaker.*leave such messages out"):
-        await memory.conversation("agent-1", "chat").add(role, "You are a helpful assistant.")
+        await memory.conversation(tenant, "chat").add(role, "You are a helpful assistant.")
     with pytest.raises(InvalidInputError, match="needs a speaker"):
-        await memory.conversation("agent-1", "chat").add_turns([{"text": "Hello."}])
-    assert await head_of(memory, "agent-1") == 0
+        await memory.conversation(tenant, "chat").add_turns([{"text": "Hello."}])
+    assert await head_of(memory, tenant) == 0
 
 
 @BOTH_SERVERS
-async def test_a_known_turn_is_not_recorded_again(memory: AgentMem) -> None:
+async def test_a_known_turn_is_not_recorded_again(memory: AgentMem, tenant: str) -> None:
     """By its id, in any memory of the conversation; another conversation has ids of its own."""
-    chat = memory.conversation("agent-1", "chat")
+    chat = memory.conversation(tenant, "chat")
     first = await chat.add("user", "Hello.", id="t1", time=_NOON)
     again = await chat.add("user", "Hello again.", id="t1")
     assert (again.id, again.version, again.write) == (first.id, 1, None)
@@ -129,14 +129,14 @@ async def test_a_known_turn_is_not_recorded_again(memory: AgentMem) -> None:
     )  # fmt: skip
     assert (mixed.id, mixed.version) == (tomorrow.id, 2)
     assert [turn.id for turn in await chat.turns()] == ["t1", "t2", "t3", "t4"]
-    other = await memory.conversation("agent-1", "chat-2").add("user", "Hello.", id="t1")
-    theirs = await memory.conversation("agent-2", "chat").add("user", "Hello.", id="t1")
+    other = await memory.conversation(tenant, "chat-2").add("user", "Hello.", id="t1")
+    theirs = await memory.conversation(f"{tenant}-2", "chat").add("user", "Hello.", id="t1")
     assert (other.version, theirs.version) == (1, 1)
 
 
-async def test_the_id_of_a_turn_may_be_a_uuid(memory: AgentMem) -> None:
+async def test_the_id_of_a_turn_may_be_a_uuid(memory: AgentMem, tenant: str) -> None:
     """As that of an imported message may: it counts as its text, however the turn is given."""
-    chat = memory.conversation("agent-1", "chat")
+    chat = memory.conversation(tenant, "chat")
     own = uuid4()
 
     made = [
@@ -150,11 +150,11 @@ async def test_the_id_of_a_turn_may_be_a_uuid(memory: AgentMem) -> None:
     assert [turn.id for turn in await chat.turns()] == [str(own)]
 
 
-async def test_turns_of_archived_memories_stay_known(memory: AgentMem) -> None:
+async def test_turns_of_archived_memories_stay_known(memory: AgentMem, tenant: str) -> None:
     """They are not read, and not recorded twice either; the conversation goes on in its next memory."""
-    chat = memory.conversation("agent-1", "chat")
+    chat = memory.conversation(tenant, "chat")
     first = await chat.add("user", "Hello.", id="t1")
-    await memory.admin.archive("agent-1", first.id)
+    await memory.admin.archive(tenant, first.id)
 
     assert (await chat.add("user", "Hello.", id="t1")).id == first.id
     second = await chat.add("user", "Are you there?", id="t2")
@@ -206,9 +206,9 @@ async def test_each_day_has_a_memory_of_its_own(config: Callable[..., Config]) -
         assert (await memory.admin.verify("agent-1")).ok
 
 
-async def test_a_days_memory_has_at_most_16000_characters(memory: AgentMem) -> None:
+async def test_a_days_memory_has_at_most_16000_characters(memory: AgentMem, tenant: str) -> None:
     """A turn that would make it longer begins the next one; a longer turn has one of its own."""
-    chat = memory.conversation("agent-1", "chat")
+    chat = memory.conversation(tenant, "chat")
     line = "user: "
     # Together with its line break the second turn makes the text exactly as long as may be.
     first = "a" * 9_000
@@ -217,67 +217,67 @@ async def test_a_days_memory_has_at_most_16000_characters(memory: AgentMem) -> N
     for text in (first, second, "c", huge, "e"):
         await chat.add("user", text, time=_NOON)
 
-    memories = await memory.get_active_memories("agent-1")
+    memories = await memory.get_active_memories(tenant)
     assert [len(one.content) for one in memories] == [16_000, len(line) + 1, len(line) + 20_000, len(line) + 1]
     assert [turn.text for turn in await chat.turns()] == [first, second, "c", huge, "e"]
     # The same in one call.
-    other = memory.conversation("agent-1", "at-once")
+    other = memory.conversation(tenant, "at-once")
     await other.add_turns([{"speaker": "user", "text": t, "time": _NOON} for t in (first, second, "c", huge, "e")])
-    at_once = await memory.get_active_memories("agent-1", key_prefix="conversation/at-once/")
+    at_once = await memory.get_active_memories(tenant, key_prefix="conversation/at-once/")
     assert [one.content for one in at_once] == [one.content for one in memories]
     assert [one.version for one in at_once] == [1, 1, 1, 1]
 
 
-async def test_a_memory_that_takes_no_more_turns_is_due(memory: AgentMem) -> None:
+async def test_a_memory_that_takes_no_more_turns_is_due(memory: AgentMem, tenant: str) -> None:
     """The event that begins the next one says so; a consolidated one is not due again."""
-    chat = memory.conversation("agent-1", "chat")
+    chat = memory.conversation(tenant, "chat")
     first = await chat.add("user", "Maria Lopez works in Lisbon.", time=_NOON)
-    assert await memory.admin.jobs("agent-1") == []
+    assert await memory.admin.jobs(tenant) == []
     second = await chat.add("user", "Good morning.", time=_NOON + timedelta(days=1))
 
-    created = (await memory.ledger.read("agent-1", kinds=["memory.created"]))[-1]
+    created = (await memory.ledger.read(tenant, kinds=["memory.created"]))[-1]
     assert created.payload["completes"] == str(first.id)
-    await memory.admin.run_due("agent-1")
-    consolidated = await memory.ledger.read("agent-1", kinds=["memory.consolidated"])
+    await memory.admin.run_due(tenant)
+    consolidated = await memory.ledger.read(tenant, kinds=["memory.consolidated"])
     assert [event.payload["memory_id"] for event in consolidated] == [str(first.id)]
-    await memory.admin.consolidate("agent-1", second.id)
+    await memory.admin.consolidate(tenant, second.id)
     await chat.add("user", "Good night.", time=_NOON + timedelta(days=2))
-    created = (await memory.ledger.read("agent-1", kinds=["memory.created"]))[-1]
+    created = (await memory.ledger.read(tenant, kinds=["memory.created"]))[-1]
     assert "completes" not in created.payload
-    assert (await memory.admin.verify("agent-1")).ok
-    assert (await memory.admin.rebuild("agent-1")).ok
+    assert (await memory.admin.verify(tenant)).ok
+    assert (await memory.admin.rebuild(tenant)).ok
 
 
-async def test_a_conversation_has_an_id_of_at_most_236_characters(memory: AgentMem) -> None:
+async def test_a_conversation_has_an_id_of_at_most_236_characters(memory: AgentMem, tenant: str) -> None:
     """So that its keys have at most 256; ids that begin alike, or look like keys, do not meet."""
     longest = "c" * MAX_CONVERSATION_ID_CHARACTERS
     ids = [longest, "a", "a/000001", "a/", "a/0", "A", "ä", "conversation/a"]
     for conversation_id in ids:
         for text in ("One.", "Two."):
-            await memory.conversation("agent-1", conversation_id).add("user", f"{text} {conversation_id}", id=text)
+            await memory.conversation(tenant, conversation_id).add("user", f"{text} {conversation_id}", id=text)
     for conversation_id in ids:
-        turns = await _turns(memory, conversation_id)
+        turns = await _turns(memory, tenant, conversation_id)
         assert [turn.text for turn in turns] == [f"One. {conversation_id}", f"Two. {conversation_id}"]
-    assert len(await memory.get_active_memories("agent-1")) == len(ids)
+    assert len(await memory.get_active_memories(tenant)) == len(ids)
     with pytest.raises(InvalidInputError, match=r"237 characters; the limit for conversation\(\) is 236"):
-        memory.conversation("agent-1", "c" * 237)
+        memory.conversation(tenant, "c" * 237)
     for wrong in ("", " chat", "ch\nat", 7, None):
         asked: Any = wrong
         with pytest.raises(InvalidInputError, match="conversation_id"):
-            memory.conversation("agent-1", asked)
+            memory.conversation(tenant, asked)
 
 
-async def test_a_conversations_keys_are_its_own(memory: AgentMem) -> None:
+async def test_a_conversations_keys_are_its_own(memory: AgentMem, tenant: str) -> None:
     """No other memory gets such a key, whatever it ends with; a conversation's memory is read and changed by it."""
     for key in ("conversation/chat/000001", "conversation/chat/1draft", "conversation/"):
         with pytest.raises(InvalidInputError, match=r"begins with 'conversation/', which memory.conversation\(\) uses"):
-            await memory.create_active_memory("agent-1", "Draft", "A draft.", key=key)
-    made = await memory.conversation("agent-1", "chat").add("user", "Hello.")
+            await memory.create_active_memory(tenant, "Draft", "A draft.", key=key)
+    made = await memory.conversation(tenant, "chat").add("user", "Hello.")
 
-    assert [one.id for one in await memory.get_active_memories("agent-1", keys=[str(made.key)])] == [made.id]
-    assert (await memory.update_active_memory("agent-1", key=made.key, title="Greeting")).id == made.id
-    assert (await memory.admin.archive("agent-1", key=made.key)).id == made.id
-    assert await head_of(memory, "agent-1") == 3
+    assert [one.id for one in await memory.get_active_memories(tenant, keys=[str(made.key)])] == [made.id]
+    assert (await memory.update_active_memory(tenant, key=made.key, title="Greeting")).id == made.id
+    assert (await memory.admin.archive(tenant, key=made.key)).id == made.id
+    assert await head_of(memory, tenant) == 3
 
 
 async def test_a_turn_that_is_not_said_yet_is_refused(config: Callable[..., Config]) -> None:
@@ -294,9 +294,9 @@ async def test_a_turn_that_is_not_said_yet_is_refused(config: Callable[..., Conf
         assert _said(await chat.turns()) == [("user", "Hello.")]
 
 
-async def test_the_last_turns_are_read_across_memories(memory: AgentMem) -> None:
+async def test_the_last_turns_are_read_across_memories(memory: AgentMem, tenant: str) -> None:
     """At most so many, oldest first; fewer where there are fewer."""
-    chat = memory.conversation("agent-1", "chat")
+    chat = memory.conversation(tenant, "chat")
     assert await chat.turns() == []
     for number in range(12):
         await chat.add("user", f"Turn {number}.", time=_NOON + timedelta(hours=8 * number))
@@ -310,11 +310,11 @@ async def test_the_last_turns_are_read_across_memories(memory: AgentMem) -> None
             await chat.turns(asked)
 
 
-async def test_a_memory_whose_text_was_replaced_has_no_turns(memory: AgentMem) -> None:
+async def test_a_memory_whose_text_was_replaced_has_no_turns(memory: AgentMem, tenant: str) -> None:
     """An update drops them, and their ids are free; the conversation goes on in the same memory."""
-    chat = memory.conversation("agent-1", "chat")
+    chat = memory.conversation(tenant, "chat")
     first = await chat.add("user", "Hello.", id="t1", time=_NOON)
-    await memory.update_active_memory("agent-1", first.id, content="They greeted each other.", occurred_at=_NOON)
+    await memory.update_active_memory(tenant, first.id, content="They greeted each other.", occurred_at=_NOON)
     assert await chat.turns() == []
     again = await chat.add("user", "Hello.", id="t1", time=_NOON)
 
@@ -348,42 +348,42 @@ async def test_a_limit_of_memories_holds_for_conversations(config: Callable[...,
         assert _said(await chat.turns()) == [("user", "Hello.")]
 
 
-async def test_secrets_are_taken_out_of_a_conversation(memory: AgentMem) -> None:
+async def test_secrets_are_taken_out_of_a_conversation(memory: AgentMem, tenant: str) -> None:
     """Of words, of metadata and of the title."""
-    chat = memory.conversation("agent-1", "chat", title=f"About {_TOKEN}")
+    chat = memory.conversation(tenant, "chat", title=f"About {_TOKEN}")
     await chat.add("user", f"It is {_TOKEN}.", metadata={"said": _TOKEN})
     await chat.add("user", f"Again: {_TOKEN}.")
 
-    assert _TOKEN not in str(await all_events(memory, "agent-1"))
+    assert _TOKEN not in str(await all_events(memory, tenant))
     assert [turn.text for turn in await chat.turns()] == [
         "It is [redacted:github-token].", "Again: [redacted:github-token].",
     ]  # fmt: skip
-    assert (await only_memory(memory, "agent-1")).title == "About [redacted:github-token]"
+    assert (await only_memory(memory, tenant)).title == "About [redacted:github-token]"
 
 
-async def test_an_erased_conversation_may_begin_again(memory: AgentMem, tmp_path: Any) -> None:
+async def test_an_erased_conversation_may_begin_again(memory: AgentMem, tenant: str, tmp_path: Any) -> None:
     """With the same turn ids; the other conversation stays, and a copy of the stream holds neither."""
     for conversation_id in ("chat", "other"):
         for number in range(4):
-            await memory.conversation("agent-1", conversation_id).add(
+            await memory.conversation(tenant, conversation_id).add(
                 "user",
                 f"Turn {number} of {conversation_id}.",
                 id=f"t{number}",
                 time=_NOON + timedelta(days=number // 2),
             )
-    receipt = await memory.admin.erase("agent-1", conversation_id="chat")
+    receipt = await memory.admin.erase(tenant, conversation_id="chat")
 
     assert len(receipt.memory_ids) == 2
     assert (await memory.admin.verify_erased(receipt, text="of chat")).ok
-    assert await _turns(memory) == []
-    assert len(await _turns(memory, "other")) == 4
-    again = await memory.conversation("agent-1", "chat").add("user", "Anew.", id="t0")
+    assert await _turns(memory, tenant) == []
+    assert len(await _turns(memory, tenant, "other")) == 4
+    again = await memory.conversation(tenant, "chat").add("user", "Anew.", id="t0")
     assert (again.key, again.version) == ("conversation/chat/000001", 1)
-    assert (await memory.admin.verify("agent-1")).ok
-    await memory.admin.export("agent-1", tmp_path / "stream")
-    await memory.admin.import_(tmp_path / "stream", "copy")
-    assert _said(await memory.conversation("copy", "chat").turns()) == [("user", "Anew.")]
-    assert (await memory.conversation("copy", "other").add("user", "Known.", id="t3")).write is None
+    assert (await memory.admin.verify(tenant)).ok
+    await memory.admin.export(tenant, tmp_path / "stream")
+    await memory.admin.import_(tmp_path / "stream", f"{tenant}-copy")
+    assert _said(await memory.conversation(f"{tenant}-copy", "chat").turns()) == [("user", "Anew.")]
+    assert (await memory.conversation(f"{tenant}-copy", "other").add("user", "Known.", id="t3")).write is None
 
 
 # Many at once ---------------------------------------------------------------------------------------------------------
@@ -403,7 +403,7 @@ async def test_fifty_tasks_on_one_conversation_lose_nothing_and_keep_their_order
         async with asyncio.timeout(300):
             await asyncio.gather(*(talk(number) for number in range(50)))
 
-        turns = await _turns(memory)
+        turns = await _turns(memory, "agent-1")
         assert len(turns) == 100
         by_task: defaultdict[str | None, list[str]] = defaultdict(list)
         for turn in turns:
@@ -417,25 +417,25 @@ async def test_fifty_tasks_on_one_conversation_lose_nothing_and_keep_their_order
         assert "Speaker 49: Turn 1 of 49." in texts(found)
 
 
-async def test_repeated_turns_of_many_tasks_are_recorded_once(memory: AgentMem) -> None:
+async def test_repeated_turns_of_many_tasks_are_recorded_once(memory: AgentMem, tenant: str) -> None:
     """All tasks say the same turns, each in an order of its own."""
     chance = random.Random(20_260_505)
 
     async def talk(order: list[int]) -> None:
         for number in order:
-            await memory.conversation("agent-1", "chat").add("user", f"Turn {number}.", id=f"t{number}")
+            await memory.conversation(tenant, "chat").add("user", f"Turn {number}.", id=f"t{number}")
 
     orders = [chance.sample(range(10), 10) for _ in range(8)]
     await asyncio.gather(*(talk(order) for order in orders))
 
-    assert sorted(str(turn.id) for turn in await _turns(memory)) == sorted(f"t{number}" for number in range(10))
-    assert await head_of(memory, "agent-1") == 10
+    assert sorted(str(turn.id) for turn in await _turns(memory, tenant)) == sorted(f"t{number}" for number in range(10))
+    assert await head_of(memory, tenant) == 10
 
 
-async def test_a_cancelled_turn_is_there_once_or_not_at_all(memory: AgentMem) -> None:
+async def test_a_cancelled_turn_is_there_once_or_not_at_all(memory: AgentMem, tenant: str) -> None:
     """And after it is said again with its id it is there once, in any case."""
     chance = random.Random(20_260_505)
-    chat = memory.conversation("agent-1", "chat")
+    chat = memory.conversation(tenant, "chat")
     for number in range(40):
         task = asyncio.create_task(chat.add("user", f"Turn {number}.", id=f"t{number}"))
         await asyncio.sleep(chance.uniform(0, 0.03))
@@ -443,6 +443,6 @@ async def test_a_cancelled_turn_is_there_once_or_not_at_all(memory: AgentMem) ->
         await asyncio.gather(task, return_exceptions=True)
         await chat.add("user", f"Turn {number}.", id=f"t{number}")
 
-    assert [turn.text for turn in await _turns(memory)] == [f"Turn {number}." for number in range(40)]
-    assert await head_of(memory, "agent-1") == 40
-    assert (await memory.admin.verify("agent-1")).ok
+    assert [turn.text for turn in await _turns(memory, tenant)] == [f"Turn {number}." for number in range(40)]
+    assert await head_of(memory, tenant) == 40
+    assert (await memory.admin.verify(tenant)).ok

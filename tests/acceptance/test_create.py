@@ -17,13 +17,13 @@ WORLD = datetime(2026, 3, 5, 9, 30, tzinfo=timezone(timedelta(hours=2)))
 
 
 @BOTH_SERVERS
-async def test_everything_that_was_given_comes_back(memory: AgentMem) -> None:
+async def test_everything_that_was_given_comes_back(memory: AgentMem, tenant: str) -> None:
     """A memory holds all that its caller said, verbatim, and so does the list of memories."""
     text = " Ship on Friday.\r\n\n\tThe installer is new – “really” new. 🎉 \n"
     metadata = {"ticket": 7, "tags": ["a", None, 1.5, True], "nested": {"é": "ü"}, "": ""}
 
     note = await memory.create_active_memory(
-        "agent-1",
+        tenant,
         "Release plan",
         text,
         description="what we ship",
@@ -34,20 +34,20 @@ async def test_everything_that_was_given_comes_back(memory: AgentMem) -> None:
         source="agent",
     )
 
-    assert (note.external_id, note.version, note.title, note.content) == ("agent-1", 1, "Release plan", text)
+    assert (note.external_id, note.version, note.title, note.content) == (tenant, 1, "Release plan", text)
     assert (note.description, note.metadata, note.occurred_at) == ("what we ship", metadata, WORLD)
     assert (note.actor, note.conversation_id, note.source) == ("planner", "meeting-3", "agent")
     assert (note.archived_at, note.consolidated_version, note.updates_until_consolidation) == (None, 0, 5)
     assert note.created_at == note.updated_at
-    assert await only_memory(memory, "agent-1") == note.model_copy(update={"write": None})
+    assert await only_memory(memory, tenant) == note.model_copy(update={"write": None})
 
 
 @BOTH_SERVERS
-async def test_a_write_says_what_became_of_it(memory: AgentMem) -> None:
+async def test_a_write_says_what_became_of_it(memory: AgentMem, tenant: str) -> None:
     """The result names the event that holds it and counts what was made of the text."""
-    note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.\n\nTell everyone on Thursday.")
+    note = await memory.create_active_memory(tenant, "Plan", "Ship on Friday.\n\nTell everyone on Thursday.")
 
-    (event,) = await all_events(memory, "agent-1")
+    (event,) = await all_events(memory, tenant)
     assert note.write is not None
     assert (note.write.event_id, note.write.position) == (event.event_id, 1)
     assert (note.write.chunks_added, note.write.chunks_kept, note.write.chunks_ended) == (2, 0, 0)
@@ -55,10 +55,10 @@ async def test_a_write_says_what_became_of_it(memory: AgentMem) -> None:
 
 
 @BOTH_SERVERS
-async def test_left_out_arguments_have_their_documented_values(memory: AgentMem) -> None:
+async def test_left_out_arguments_have_their_documented_values(memory: AgentMem, tenant: str) -> None:
     """No description, no metadata, the trust of a user, and now."""
     before = datetime.now(UTC)
-    note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday")
+    note = await memory.create_active_memory(tenant, "Plan", "Ship on Friday")
 
     assert (note.description, note.metadata, note.actor, note.conversation_id) == (None, {}, None, None)
     assert note.source == "user"
@@ -107,37 +107,37 @@ async def test_similar_ids_are_different_tenants(memory: AgentMem) -> None:
         assert await memory.ledger.read(neighbour) == []
 
 
-async def test_no_digit_of_a_number_in_metadata_is_lost(memory: AgentMem) -> None:
+async def test_no_digit_of_a_number_in_metadata_is_lost(memory: AgentMem, tenant: str) -> None:
     """Long integers stay exact, and so do floats, the smallest and the largest."""
     metadata = {"large": 1e23, "small": 5e-324, "whole": 1.0, "int": 2**200, "negative": -0.5}
 
-    note = await memory.create_active_memory("agent-1", "Numbers", "Some numbers", metadata=metadata)
+    note = await memory.create_active_memory(tenant, "Numbers", "Some numbers", metadata=metadata)
 
     # JSON has one kind of number: a float without a fraction may come back as an int.
     assert {name: type(metadata[name])(value) for name, value in note.metadata.items()} == metadata
     assert note.metadata["int"] == 2**200
 
 
-async def test_metadata_is_copied(memory: AgentMem) -> None:
+async def test_metadata_is_copied(memory: AgentMem, tenant: str) -> None:
     """What the caller does to the mapping afterwards does not reach the memory."""
     metadata: dict[str, Any] = {"tags": ["a"]}
-    note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday", metadata=metadata)
+    note = await memory.create_active_memory(tenant, "Plan", "Ship on Friday", metadata=metadata)
     metadata["tags"].append("b")
 
     assert note.metadata == {"tags": ["a"]}
 
 
-async def test_turns_say_who_speaks(memory: AgentMem) -> None:
+async def test_turns_say_who_speaks(memory: AgentMem, tenant: str) -> None:
     """Metadata is the better witness: utterances begin where it says, and carry what it says of them."""
     said = "Ship on Friday? Monday is better."
     await memory.create_active_memory(
-        "agent-1",
+        tenant,
         "Chat",
         said,
         metadata={"turns": [{"start": 0, "speaker": "Ann", "id": 1}, {"start": 16, "speaker": "Bob", "id": 2}]},
     )
 
-    hits = (await memory.retrieve_memories("agent-1", "Monday or Friday")).hits
+    hits = (await memory.retrieve_memories(tenant, "Monday or Friday")).hits
 
     assert {(hit.speaker, hit.content, hit.metadata["id"]) for hit in hits} == {
         ("Ann", "Ship on Friday? ", 1),
@@ -235,15 +235,17 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-async def test_what_is_wrong_is_refused_before_any_write(memory: AgentMem, subtests: pytest.Subtests) -> None:
+async def test_what_is_wrong_is_refused_before_any_write(
+    memory: AgentMem, tenant: str, subtests: pytest.Subtests
+) -> None:
     """The message names the value and the limit or the way out, and the ledger did not move."""
-    valid: dict[str, Any] = {"external_id": "agent-1", "title": "Plan", "content": "Ship on Friday"}
+    valid: dict[str, Any] = {"external_id": tenant, "title": "Plan", "content": "Ship on Friday"}
 
     for case, arguments, message in REFUSED:
         with subtests.test(case):
             with pytest.raises(InvalidInputError, match=message):
                 await memory.create_active_memory(**(valid | arguments))
-            assert await head_of(memory, "agent-1") == 0
+            assert await head_of(memory, tenant) == 0
 
 
 def _nested(levels: int) -> dict[str, Any]:
@@ -253,15 +255,15 @@ def _nested(levels: int) -> dict[str, Any]:
     return value
 
 
-async def test_metadata_has_a_limit_of_depth(memory: AgentMem) -> None:
+async def test_metadata_has_a_limit_of_depth(memory: AgentMem, tenant: str) -> None:
     """Sixteen levels are stored; a seventeenth is refused, and so are a thousand, without an error of Python's own."""
-    note = await memory.create_active_memory("agent-1", "Deep", "Sixteen levels", metadata=_nested(16))
+    note = await memory.create_active_memory(tenant, "Deep", "Sixteen levels", metadata=_nested(16))
     assert note.metadata == _nested(16)
 
     endless: dict[str, Any] = {}
     endless["in"] = endless
     for metadata in (_nested(17), _nested(900), endless):
         with pytest.raises(InvalidInputError, match="metadata is nested deeper than 16 levels"):
-            await memory.create_active_memory("agent-1", "Deep", "Too deep", metadata=metadata)
+            await memory.create_active_memory(tenant, "Deep", "Too deep", metadata=metadata)
 
-    assert await head_of(memory, "agent-1") == 1
+    assert await head_of(memory, tenant) == 1

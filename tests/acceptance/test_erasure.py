@@ -131,16 +131,16 @@ async def test_a_conversation_is_erased_with_its_memories_and_events(memory: Age
     assert [event.payload for event in heard] == [{}, {"text": "A piano plays."}]
 
 
-async def test_a_memory_that_a_conversation_only_changed_goes_as_a_whole(memory: AgentMem) -> None:
+async def test_a_memory_that_a_conversation_only_changed_goes_as_a_whole(memory: AgentMem, tenant: str) -> None:
     """Its later versions repeat what the earlier ones say, so a part of it cannot go alone."""
-    note = await memory.create_active_memory("agent-1", "Garden", "Roses grow here.", conversation_id="spring")
-    await memory.update_active_memory("agent-1", note.id, content="Roses and lilies grow.", conversation_id="summer")
+    note = await memory.create_active_memory(tenant, "Garden", "Roses grow here.", conversation_id="spring")
+    await memory.update_active_memory(tenant, note.id, content="Roses and lilies grow.", conversation_id="summer")
 
-    receipt = await memory.admin.erase("agent-1", conversation_id="summer")
+    receipt = await memory.admin.erase(tenant, conversation_id="summer")
 
     assert receipt.memory_ids == (note.id,)
     assert len(receipt.events) == 2
-    assert await memory.get_active_memories("agent-1") == []
+    assert await memory.get_active_memories(tenant) == []
 
 
 async def test_erasing_by_text_reaches_what_only_an_old_version_said(memory: AgentMem, superuser: SqlExecutor) -> None:
@@ -179,35 +179,35 @@ async def test_a_whole_tenant_is_erased_and_can_be_written_to_again(memory: Agen
     assert other.id in {kept.id for kept in await memory.get_active_memories("agent-2")}
 
 
-async def test_the_same_sentence_elsewhere_stays_and_is_found_again(memory: AgentMem) -> None:
+async def test_the_same_sentence_elsewhere_stays_and_is_found_again(memory: AgentMem, tenant: str) -> None:
     """A chunk that had ended as the duplicate of an erased one stands for itself from then on."""
-    older = await memory.create_active_memory("agent-1", "House", _KEPT)
-    await memory.admin.consolidate("agent-1", older.id)
-    newer = await memory.create_active_memory("agent-1", "Music", _KEPT)
-    [report] = await memory.admin.consolidate("agent-1", newer.id)
+    older = await memory.create_active_memory(tenant, "House", _KEPT)
+    await memory.admin.consolidate(tenant, older.id)
+    newer = await memory.create_active_memory(tenant, "Music", _KEPT)
+    [report] = await memory.admin.consolidate(tenant, newer.id)
     assert report.duplicates == 1
 
-    receipt = await memory.admin.erase("agent-1", memory_id=older.id)
+    receipt = await memory.admin.erase(tenant, memory_id=older.id)
 
-    [hit] = (await memory.retrieve_memories("agent-1", "Where does the piano stand?")).hits
+    [hit] = (await memory.retrieve_memories(tenant, "Where does the piano stand?")).hits
     assert (hit.memory_id, hit.content, hit.superseded_at) == (newer.id, _KEPT, None)
     assert (await memory.admin.verify_erased(receipt)).ok
     assert not (await memory.admin.verify_erased(receipt, text=_KEPT)).ok
-    assert (await memory.admin.verify("agent-1")).ok
+    assert (await memory.admin.verify(tenant)).ok
 
 
-async def test_erasing_the_duplicate_keeps_the_original(memory: AgentMem) -> None:
+async def test_erasing_the_duplicate_keeps_the_original(memory: AgentMem, tenant: str) -> None:
     """The older one goes on, whatever repeated it."""
-    older = await memory.create_active_memory("agent-1", "House", _KEPT)
-    await memory.admin.consolidate("agent-1", older.id)
-    newer = await memory.create_active_memory("agent-1", "Music", _KEPT)
-    await memory.admin.consolidate("agent-1", newer.id)
+    older = await memory.create_active_memory(tenant, "House", _KEPT)
+    await memory.admin.consolidate(tenant, older.id)
+    newer = await memory.create_active_memory(tenant, "Music", _KEPT)
+    await memory.admin.consolidate(tenant, newer.id)
 
-    await memory.admin.erase("agent-1", memory_id=newer.id)
+    await memory.admin.erase(tenant, memory_id=newer.id)
 
-    [hit] = (await memory.retrieve_memories("agent-1", "Where does the piano stand?")).hits
+    [hit] = (await memory.retrieve_memories(tenant, "Where does the piano stand?")).hits
     assert hit.memory_id == older.id
-    assert (await memory.admin.verify("agent-1")).ok
+    assert (await memory.admin.verify(tenant)).ok
 
 
 async def test_a_rebuild_after_an_erasure_changes_nothing(memory: AgentMem, superuser: SqlExecutor) -> None:
@@ -252,15 +252,15 @@ async def _cached(db: SqlExecutor, seen: list[str]) -> list[dict[str, Any]]:
     )
 
 
-async def test_a_retry_with_an_erased_key_makes_a_new_memory(memory: AgentMem) -> None:
+async def test_a_retry_with_an_erased_key_makes_a_new_memory(memory: AgentMem, tenant: str) -> None:
     """The key went with the event; kept, it would say what its owner had named by it."""
-    first = await memory.create_active_memory("agent-1", "Note", "Paid on 3 May.", idempotency_key="msg-1")
-    await memory.admin.erase("agent-1", memory_id=first.id)
+    first = await memory.create_active_memory(tenant, "Note", "Paid on 3 May.", idempotency_key="msg-1")
+    await memory.admin.erase(tenant, memory_id=first.id)
 
-    again = await memory.create_active_memory("agent-1", "Note", "Paid on 3 May.", idempotency_key="msg-1")
+    again = await memory.create_active_memory(tenant, "Note", "Paid on 3 May.", idempotency_key="msg-1")
 
     assert again.id != first.id
-    assert [note.id for note in await memory.get_active_memories("agent-1")] == [again.id]
+    assert [note.id for note in await memory.get_active_memories(tenant)] == [again.id]
 
 
 @pytest.mark.thorough
@@ -341,26 +341,26 @@ async def test_a_dry_run_changes_nothing_and_lists_what_is_erased_then(
 
 
 @pytest.mark.thorough
-async def test_erasing_twice_erases_nothing_more(memory: AgentMem) -> None:
+async def test_erasing_twice_erases_nothing_more(memory: AgentMem, tenant: str) -> None:
     """By id the memory is no longer there; by the other ways the second receipt is empty."""
-    secret, _ = await _fill(memory)
-    await memory.admin.erase("agent-1", memory_id=secret.id)
-    await memory.admin.erase("agent-1", text="xylophone")
+    secret, _ = await _fill(memory, tenant=tenant)
+    await memory.admin.erase(tenant, memory_id=secret.id)
+    await memory.admin.erase(tenant, text="xylophone")
 
     with pytest.raises(MemoryNotFoundError):
-        await memory.admin.erase("agent-1", memory_id=secret.id)
+        await memory.admin.erase(tenant, memory_id=secret.id)
     with pytest.raises(MemoryNotFoundError):
-        await memory.admin.erase("agent-1", memory_id=secret.id, dry_run=True)
+        await memory.admin.erase(tenant, memory_id=secret.id, dry_run=True)
     for way in ("text", "conversation"):
         arguments = _WAYS[way](secret.id)
-        receipt = await memory.admin.erase("agent-1", **arguments)
+        receipt = await memory.admin.erase(tenant, **arguments)
         assert (receipt.events, receipt.memory_ids) == ((), ())
         assert not any(receipt.rows.values())
-    await memory.admin.erase("agent-1")
-    again = await memory.admin.erase("agent-1")
+    await memory.admin.erase(tenant)
+    again = await memory.admin.erase(tenant)
     assert again.events == ()
     assert (await memory.admin.verify_erased(again)).ok
-    assert (await memory.admin.verify("agent-1")).ok
+    assert (await memory.admin.verify(tenant)).ok
 
 
 async def test_what_is_not_there_cannot_be_told_from_what_is_anothers(memory: AgentMem, superuser: SqlExecutor) -> None:
@@ -557,25 +557,25 @@ _OURS = [
 
 
 @pytest.mark.thorough
-async def test_our_own_names_ids_and_positions_are_no_text(memory: AgentMem) -> None:
+async def test_our_own_names_ids_and_positions_are_no_text(memory: AgentMem, tenant: str) -> None:
     """A word that stands in every event or row, because the package put it there, reaches no memory."""
     said = "a" * 117 + ". "
     note = await memory.create_active_memory(
-        "agent-1",
+        tenant,
         "Talk",
         f"{said}\nYes.\nNo.",
         metadata={"turns": [{"start": 0, "speaker": "Robin"}, {"start": 120, "speaker": "Kim", "when": "noon"}]},
         occurred_at=_MARCH,
     )
-    await memory.update_active_memory("agent-1", note.id, content=f"{said}\nYes.\nNo.\nPerhaps.", occurred_at=_MARCH)
-    await memory.admin.consolidate("agent-1")
+    await memory.update_active_memory(tenant, note.id, content=f"{said}\nYes.\nNo.\nPerhaps.", occurred_at=_MARCH)
+    await memory.admin.consolidate(tenant)
 
     for text in (*_OURS, str(note.id), str(note.id)[:8]):
-        receipt = await memory.admin.erase("agent-1", text=text)
+        receipt = await memory.admin.erase(tenant, text=text)
         assert receipt.memory_ids == (), text
         assert (await memory.admin.verify_erased(receipt, text=text)).ok, text
 
-    assert [kept.id for kept in await memory.get_active_memories("agent-1")] == [note.id]
+    assert [kept.id for kept in await memory.get_active_memories(tenant)] == [note.id]
 
 
 @pytest.mark.parametrize(
@@ -610,15 +610,15 @@ async def test_a_text_is_found_in_every_place_that_a_caller_fills(
 
 
 @pytest.mark.thorough
-async def test_a_text_in_the_middle_of_a_long_stream_is_found(memory: AgentMem) -> None:
+async def test_a_text_in_the_middle_of_a_long_stream_is_found(memory: AgentMem, tenant: str) -> None:
     """The ledger is read in pages; none of them is left out, and neither is an event at the border of two."""
     for number in range(0, 1_100, 550):
         await asyncio.gather(
-            *(memory.ledger.append("agent-1", "world.counted", {"n": f"number {number + i}."}) for i in range(550))
+            *(memory.ledger.append(tenant, "world.counted", {"n": f"number {number + i}."}) for i in range(550))
         )
-    told = {event.payload["n"]: event.position for event in await all_events(memory, "agent-1")}
+    told = {event.payload["n"]: event.position for event in await all_events(memory, tenant)}
 
-    receipt = await memory.admin.erase("agent-1", text="number 7")
+    receipt = await memory.admin.erase(tenant, text="number 7")
 
     expected = sorted(position for said, position in told.items() if "number 7" in said)
     assert [event.position for event in receipt.events] == expected
@@ -630,12 +630,14 @@ async def test_a_text_in_the_middle_of_a_long_stream_is_found(memory: AgentMem) 
 
 
 @pytest.mark.thorough
-async def test_a_receipt_is_an_event_survives_a_file_and_says_nothing(memory: AgentMem, tmp_path: Path) -> None:
+async def test_a_receipt_is_an_event_survives_a_file_and_says_nothing(
+    memory: AgentMem, tenant: str, tmp_path: Path
+) -> None:
     """It can be kept anywhere and checked years later; ids, numbers and digests are all that it holds."""
-    secret, _ = await _fill(memory)
+    secret, _ = await _fill(memory, tenant=tenant)
     file = tmp_path / "receipt.json"
     for arguments in _WAYS.values():
-        receipt = await memory.admin.erase("agent-1", **arguments(secret.id))
+        receipt = await memory.admin.erase(tenant, **arguments(secret.id))
         await asyncio.to_thread(file.write_text, receipt.model_dump_json(indent=2))
         written = await asyncio.to_thread(file.read_text)
 
@@ -645,7 +647,7 @@ async def test_a_receipt_is_an_event_survives_a_file_and_says_nothing(memory: Ag
         assert (await memory.admin.verify_erased(read)).ok
         assert "xyl" not in written.lower()
         assert "piano" not in written.lower()
-        last = (await all_events(memory, "agent-1"))[-1]
+        last = (await all_events(memory, tenant))[-1]
         assert (last.kind, ErasureReceipt.model_validate(last.payload)) == ("memory.erased", receipt)
 
 
@@ -678,10 +680,10 @@ async def test_a_receipt_that_was_changed_is_found_out(memory: AgentMem, change:
     assert (await memory.admin.verify_erased(receipt)).ok
 
 
-async def test_what_is_no_receipt_is_refused(memory: AgentMem) -> None:
+async def test_what_is_no_receipt_is_refused(memory: AgentMem, tenant: str) -> None:
     """JSON has to be read first, and a preview proves nothing."""
-    await _fill(memory)
-    preview = await memory.admin.erase("agent-1", dry_run=True)
+    await _fill(memory, tenant=tenant)
+    preview = await memory.admin.erase(tenant, dry_run=True)
     for wrong in (preview, {"receipt_id": str(uuid4())}, None, "receipt"):
         with pytest.raises(InvalidInputError):
             await memory.admin.verify_erased(wrong)  # type: ignore[arg-type]

@@ -62,29 +62,29 @@ async def test_where_only_the_repetition_is_admitted_it_stands_for_what_it_repea
         assert found.found is bool(of)
 
 
-async def test_a_repetition_stands_for_nothing_that_its_memory_no_longer_says(memory: AgentMem) -> None:
+async def test_a_repetition_stands_for_nothing_that_its_memory_no_longer_says(memory: AgentMem, tenant: str) -> None:
     """Nor does one whose passage is gone from the text, nor is it found twice when both are admitted again."""
     notes = []
     for number in range(2):
-        note = await memory.create_active_memory("agent-1", "House", _TWICE, metadata={"of": number})
-        await memory.admin.consolidate("agent-1", note.id)
+        note = await memory.create_active_memory(tenant, "House", _TWICE, metadata={"of": number})
+        await memory.admin.consolidate(tenant, note.id)
         notes.append(note)
-    await memory.update_active_memory("agent-1", notes[1].id, content="Nothing is known of any key.")
+    await memory.update_active_memory(tenant, notes[1].id, content="Nothing is known of any key.")
 
-    second = await memory.retrieve_memories("agent-1", _QUESTION, where=Filter(metadata={"of": 1}))
-    both = await memory.retrieve_memories("agent-1", _QUESTION, where=Filter(memory_ids=[one.id for one in notes]))
+    second = await memory.retrieve_memories(tenant, _QUESTION, where=Filter(metadata={"of": 1}))
+    both = await memory.retrieve_memories(tenant, _QUESTION, where=Filter(memory_ids=[one.id for one in notes]))
 
     assert _TWICE not in _contents(second)
     assert _contents(both).count(_TWICE) == 1
 
 
-async def test_archived_memories_are_filtered_by_what_they_are(memory: AgentMem) -> None:
+async def test_archived_memories_are_filtered_by_what_they_are(memory: AgentMem, tenant: str) -> None:
     """Their passages stay searchable, and a key of theirs still names them; lists leave them out."""
     note = await memory.create_active_memory(
-        "agent-1", "House", _TWICE, key="house", metadata={"room": "hall"}, actor="bot", conversation_id="talk"
+        tenant, "House", _TWICE, key="house", metadata={"room": "hall"}, actor="bot", conversation_id="talk"
     )
-    await memory.admin.archive("agent-1", note.id)
-    new = await memory.create_active_memory("agent-1", "House", "The spare key of the cabin is lost.", key="house")
+    await memory.admin.archive(tenant, note.id)
+    new = await memory.create_active_memory(tenant, "House", "The spare key of the cabin is lost.", key="house")
 
     for where in (
         Filter(metadata={"room": "hall"}),
@@ -92,23 +92,24 @@ async def test_archived_memories_are_filtered_by_what_they_are(memory: AgentMem)
         Filter(conversation_ids=["talk"]),
         Filter(memory_ids=[note.id]),
     ):
-        assert _contents(await memory.retrieve_memories("agent-1", _QUESTION, where=where)) == [_TWICE]
-        assert await memory.get_active_memories("agent-1", where=where) == []
-    by_key = await memory.retrieve_memories("agent-1", _QUESTION, where=Filter(keys=["house"]))
+        assert _contents(await memory.retrieve_memories(tenant, _QUESTION, where=where)) == [_TWICE]
+        assert await memory.get_active_memories(tenant, where=where) == []
+    by_key = await memory.retrieve_memories(tenant, _QUESTION, where=Filter(keys=["house"]))
     assert {hit.memory_id for hit in by_key.hits} == {note.id, new.id}
-    assert [one.id for one in await memory.get_active_memories("agent-1", where=Filter(key_prefix="ho"))] == [new.id]
+    assert [one.id for one in await memory.get_active_memories(tenant, where=Filter(key_prefix="ho"))] == [new.id]
 
 
 async def test_a_filter_admits_no_hit_that_has_nothing_to_do_with_the_question(
     memory: AgentMem,
+    tenant: str,
 ) -> None:
     """It leaves out; it does not fill up to `limit` with what neither words nor meaning lead to."""
     for number in range(3):
-        await memory.create_active_memory("agent-1", "House", f"{_TWICE} {number}", metadata={"of": number})
+        await memory.create_active_memory(tenant, "House", f"{_TWICE} {number}", metadata={"of": number})
     admitted = Filter(metadata={"of": {"$gte": 0}})
 
-    asked = await memory.retrieve_memories("agent-1", _QUESTION, limit=3, where=admitted)
-    senseless = await memory.retrieve_memories("agent-1", "xyzzy", limit=3, where=admitted)
+    asked = await memory.retrieve_memories(tenant, _QUESTION, limit=3, where=admitted)
+    senseless = await memory.retrieve_memories(tenant, "xyzzy", limit=3, where=admitted)
 
     assert (len(asked.hits), senseless.hits, senseless.found) == (3, (), False)
 
@@ -182,15 +183,15 @@ async def test_a_rebuild_repairs_what_filters_look_up(memory: AgentMem, superuse
     assert (await memory.admin.verify("agent-1")).ok
 
 
-async def test_an_export_brings_what_filters_look_up(memory: AgentMem, tmp_path: Path) -> None:
+async def test_an_export_brings_what_filters_look_up(memory: AgentMem, tenant: str, tmp_path: Path) -> None:
     """Elsewhere the same filters admit the same."""
-    await _furnish(memory, "agent-1")
-    await memory.admin.export("agent-1", tmp_path / "house.export")
+    await _furnish(memory, tenant)
+    await memory.admin.export(tenant, tmp_path / "house.export")
 
-    await memory.admin.import_(tmp_path / "house.export", "copy")
+    await memory.admin.import_(tmp_path / "house.export", f"{tenant}-copy")
 
-    assert await _rooms(memory, "copy") == {"hall", "attic"}
-    assert (await memory.admin.verify("copy")).ok
+    assert await _rooms(memory, f"{tenant}-copy") == {"hall", "attic"}
+    assert (await memory.admin.verify(f"{tenant}-copy")).ok
 
 
 async def test_an_erasure_leaves_no_attribute(memory: AgentMem, superuser: SqlExecutor) -> None:
@@ -216,25 +217,23 @@ async def test_an_erasure_leaves_no_attribute(memory: AgentMem, superuser: SqlEx
     assert places == {"memory_attribute.value"}
 
 
-async def test_the_graph_shows_only_what_admitted_passages_say(memory: AgentMem) -> None:
+async def test_the_graph_shows_only_what_admitted_passages_say(memory: AgentMem, tenant: str) -> None:
     """An entity that nothing admitted mentions is not shown, and the evidence is of admitted passages."""
     for title, text in (
         ("Boats", "The Red Boat belongs to Ivo Brandt."),
         ("Work", "Ivo Brandt works with Mara Lindt."),
     ):
-        note = await memory.create_active_memory("agent-1", title, text, metadata={"about": title})
-        await memory.admin.consolidate("agent-1", note.id)
+        note = await memory.create_active_memory(tenant, title, text, metadata={"about": title})
+        await memory.admin.consolidate(tenant, note.id)
     question = "Who works with the owner of the Red Boat?"
-    assert {one.name for one in (await memory.retrieve_memories("agent-1", question)).entities} == {
+    assert {one.name for one in (await memory.retrieve_memories(tenant, question)).entities} == {
         "Red Boat",
         "Ivo Brandt",
         "Mara Lindt",
     }
 
     for as_of in (None, datetime.now(UTC) + timedelta(days=1)):
-        found = await memory.retrieve_memories(
-            "agent-1", question, where=Filter(metadata={"about": "Boats"}), as_of=as_of
-        )
+        found = await memory.retrieve_memories(tenant, question, where=Filter(metadata={"about": "Boats"}), as_of=as_of)
 
         assert {one.name for one in found.entities} == {"Red Boat", "Ivo Brandt"}
         admitted = {hit.chunk_id for hit in found.hits}
@@ -243,14 +242,14 @@ async def test_the_graph_shows_only_what_admitted_passages_say(memory: AgentMem)
         assert all(set(one.chunk_ids) <= admitted for one in found.relationships)
 
 
-async def test_a_filter_goes_together_with_the_other_arguments(memory: AgentMem) -> None:
+async def test_a_filter_goes_together_with_the_other_arguments(memory: AgentMem, tenant: str) -> None:
     """The budget and the match are those of admitted hits, and what they leave out is counted."""
-    await _furnish(memory, "agent-1")
+    await _furnish(memory, tenant)
 
-    budget = await memory.retrieve_memories("agent-1", _QUESTION, where=_ROOMS, token_budget=60)
-    match = await memory.retrieve_memories("agent-1", "What did the zebra eat?", where=_ROOMS, min_match=0.9)
-    tiers = await memory.retrieve_memories("agent-1", _QUESTION, where=_ROOMS, tiers=["longterm"])
-    confident = await memory.retrieve_memories("agent-1", _QUESTION, where=_ROOMS, min_confidence=1)
+    budget = await memory.retrieve_memories(tenant, _QUESTION, where=_ROOMS, token_budget=60)
+    match = await memory.retrieve_memories(tenant, "What did the zebra eat?", where=_ROOMS, min_match=0.9)
+    tiers = await memory.retrieve_memories(tenant, _QUESTION, where=_ROOMS, tiers=["longterm"])
+    confident = await memory.retrieve_memories(tenant, _QUESTION, where=_ROOMS, min_confidence=1)
 
     assert (len(budget.hits), [(one.reason, one.count) for one in budget.omitted]) == (1, [("token_budget", 1)])
     assert match.hits == ()
@@ -260,12 +259,12 @@ async def test_a_filter_goes_together_with_the_other_arguments(memory: AgentMem)
 
 
 @pytest.mark.parametrize("wrong", [{"actors": ["bot"]}, "actors", 3])
-async def test_only_a_filter_is_one(memory: AgentMem, wrong: Any) -> None:
+async def test_only_a_filter_is_one(memory: AgentMem, tenant: str, wrong: Any) -> None:
     """A mapping would be taken for metadata by one reader and for fields by another."""
     with pytest.raises(InvalidInputError, match=f"where must be a Filter.* not an? {type(wrong).__name__}"):
-        await memory.retrieve_memories("agent-1", _QUESTION, where=wrong)
+        await memory.retrieve_memories(tenant, _QUESTION, where=wrong)
     with pytest.raises(InvalidInputError, match="where must be a Filter"):
-        await memory.get_active_memories("agent-1", where=wrong)
+        await memory.get_active_memories(tenant, where=wrong)
 
 
 @asynccontextmanager

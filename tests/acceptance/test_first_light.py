@@ -8,36 +8,36 @@ from agent_reminiscence import AgentMem, MemoryNotFoundError, VersionConflictErr
 from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
 
 
-async def test_a_new_memory_is_found_at_once(memory: AgentMem) -> None:
+async def test_a_new_memory_is_found_at_once(memory: AgentMem, tenant: str) -> None:
     """What was just written is the answer to a question about it."""
-    await memory.create_active_memory("agent-1", "Release plan", "Ship on Friday with the new installer.")
+    await memory.create_active_memory(tenant, "Release plan", "Ship on Friday with the new installer.")
 
-    found = await memory.retrieve_memories("agent-1", "when do we ship the installer?")
+    found = await memory.retrieve_memories(tenant, "when do we ship the installer?")
 
     assert found.hits[0].content == "Ship on Friday with the new installer."
     assert "Friday" in found.summary
 
 
-async def test_a_stale_writer_is_refused_and_leaves_no_trace(memory: AgentMem) -> None:
+async def test_a_stale_writer_is_refused_and_leaves_no_trace(memory: AgentMem, tenant: str) -> None:
     """Two writers that read the same version cannot both win."""
-    note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday")
-    await memory.update_active_memory("agent-1", note.id, content="Ship on Monday", expected_version=note.version)
+    note = await memory.create_active_memory(tenant, "Plan", "Ship on Friday")
+    await memory.update_active_memory(tenant, note.id, content="Ship on Monday", expected_version=note.version)
 
     with pytest.raises(VersionConflictError):
-        await memory.update_active_memory("agent-1", note.id, content="Ship never", expected_version=note.version)
+        await memory.update_active_memory(tenant, note.id, content="Ship never", expected_version=note.version)
 
-    assert [m.content for m in await memory.get_active_memories("agent-1")] == ["Ship on Monday"]
+    assert [m.content for m in await memory.get_active_memories(tenant)] == ["Ship on Monday"]
 
 
-async def test_another_tenants_memory_does_not_exist(memory: AgentMem) -> None:
+async def test_another_tenants_memory_does_not_exist(memory: AgentMem, tenant: str) -> None:
     """An id of another tenant gives the same answer as an id of nobody."""
-    note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday")
+    note = await memory.create_active_memory(tenant, "Plan", "Ship on Friday")
 
     with pytest.raises(MemoryNotFoundError):
-        await memory.update_active_memory("agent-2", note.id, content="mine now")
+        await memory.update_active_memory(f"{tenant}-2", note.id, content="mine now")
 
-    assert await memory.get_active_memories("agent-2") == []
-    assert (await memory.retrieve_memories("agent-2", "ship on Friday")).hits == ()
+    assert await memory.get_active_memories(f"{tenant}-2") == []
+    assert (await memory.retrieve_memories(f"{tenant}-2", "ship on Friday")).hits == ()
 
 
 async def test_an_open_memory_has_loaded_its_embedder(wordllama_memory: AgentMem) -> None:

@@ -33,10 +33,10 @@ async def db(server: Server, database: str) -> AsyncIterator[SqlExecutor]:
     opened.close()
 
 
-async def _edit(memory: AgentMem) -> ActiveMemory:
+async def _edit(memory: AgentMem, tenant: str) -> ActiveMemory:
     """A list with one line of the first day and one of the tenth, in one chunk."""
-    note = await memory.create_active_memory("agent-1", "Piano", f"{_CALLED}\n{_MONDAY}", occurred_at=_DAY_1)
-    return await memory.update_active_memory("agent-1", note.id, content=f"{_CALLED}\n{_TUESDAY}", occurred_at=_DAY_10)
+    note = await memory.create_active_memory(tenant, "Piano", f"{_CALLED}\n{_MONDAY}", occurred_at=_DAY_1)
+    return await memory.update_active_memory(tenant, note.id, content=f"{_CALLED}\n{_TUESDAY}", occurred_at=_DAY_10)
 
 
 async def _only(memory: AgentMem, query: str = "piano tuner", external_id: str = "agent-1") -> SearchHit:
@@ -51,20 +51,20 @@ def _lines_of(hit: SearchHit) -> list[tuple[str, datetime]]:
     ]
 
 
-async def _read(memory: AgentMem, query: str = "piano tuner") -> list[Rendered]:
-    return read_rendering((await memory.retrieve_memories("agent-1", query)).as_prompt())
+async def _read(memory: AgentMem, tenant: str, query: str = "piano tuner") -> list[Rendered]:
+    return read_rendering((await memory.retrieve_memories(tenant, query)).as_prompt())
 
 
-async def test_a_hit_says_when_its_lines_were_said_and_from_when_it_holds(memory: AgentMem) -> None:
+async def test_a_hit_says_when_its_lines_were_said_and_from_when_it_holds(memory: AgentMem, tenant: str) -> None:
     """The chunk is that of the edit; the date of most of its words is above it, the other beside its line."""
-    await _edit(memory)
+    await _edit(memory, tenant)
 
-    hit = await _only(memory)
+    hit = await _only(memory, external_id=tenant)
 
     assert (hit.start_date, hit.end_date) == (_DAY_10, None)
     assert _lines_of(hit) == [(_CALLED, _DAY_1), (_TUESDAY, _DAY_10)]
     assert hit.said_at == _DAY_1
-    (read,) = await _read(memory)
+    (read,) = await _read(memory, tenant)
     assert read.day == _DAY_1.date()
     assert list(zip(read.lines, read.days, strict=True)) == [
         (_CALLED, _DAY_1.date()),
@@ -72,15 +72,15 @@ async def test_a_hit_says_when_its_lines_were_said_and_from_when_it_holds(memory
     ]
 
 
-async def test_relative_times_are_those_of_their_line(memory: AgentMem) -> None:
+async def test_relative_times_are_those_of_their_line(memory: AgentMem, tenant: str) -> None:
     """What was "yesterday" on the first day is found by that day, and not by the day before the edit."""
-    await _edit(memory)
+    await _edit(memory, tenant)
     # What else there is speaks of neither day.
-    await memory.create_active_memory("agent-1", "Garden", "The roses need water.", occurred_at=_DAY_20)
+    await memory.create_active_memory(tenant, "Garden", "The roses need water.", occurred_at=_DAY_20)
 
     async def matches(day: date) -> bool:
         """Whether the list is of that day, or speaks of it; a question without other words asks for nothing else."""
-        hits = await hits_of(memory, f"What happened on {day.isoformat()}?")
+        hits = await hits_of(memory, f"What happened on {day.isoformat()}?", external_id=tenant)
         return hits[f"{_CALLED}\n{_TUESDAY}"].match == 1
 
     day_1, day_10 = _DAY_1.date(), _DAY_10.date()
@@ -90,63 +90,70 @@ async def test_relative_times_are_those_of_their_line(memory: AgentMem) -> None:
     assert not await matches(day_10 - timedelta(days=1))
 
 
-async def test_as_of_goes_by_the_edit(memory: AgentMem) -> None:
+async def test_as_of_goes_by_the_edit(memory: AgentMem, tenant: str) -> None:
     """Between both days the former chunk is the answer, with its own date; the edit holds from the tenth."""
-    await _edit(memory)
+    await _edit(memory, tenant)
 
-    (before,) = (await memory.retrieve_memories("agent-1", "piano tuner", as_of=_DAY_10 - timedelta(days=1))).hits
-    (after,) = (await memory.retrieve_memories("agent-1", "piano tuner", as_of=_DAY_10)).hits
+    (before,) = (await memory.retrieve_memories(tenant, "piano tuner", as_of=_DAY_10 - timedelta(days=1))).hits
+    (after,) = (await memory.retrieve_memories(tenant, "piano tuner", as_of=_DAY_10)).hits
 
     assert before.content == f"{_CALLED}\n{_MONDAY}"
     assert (before.start_date, before.end_date, before.said_at, before.said_lines) == (_DAY_1, _DAY_10, _DAY_1, ())
     assert (after.start_date, _lines_of(after)) == (_DAY_10, [(_CALLED, _DAY_1), (_TUESDAY, _DAY_10)])
-    assert (await memory.retrieve_memories("agent-1", "piano tuner", as_of=_DAY_1 - timedelta(days=1))).hits == ()
+    assert (await memory.retrieve_memories(tenant, "piano tuner", as_of=_DAY_1 - timedelta(days=1))).hits == ()
 
 
-async def test_a_date_survives_many_edits_and_comes_back_with_no_line(memory: AgentMem) -> None:
+async def test_a_date_survives_many_edits_and_comes_back_with_no_line(memory: AgentMem, tenant: str) -> None:
     """Line by line through versions; a line that was taken away and is written again is new."""
-    note = await _edit(memory)
+    note = await _edit(memory, tenant)
     await memory.update_active_memory(
-        "agent-1", note.id, content=f"- Buy oil.\n{_CALLED}\n{_TUESDAY}", occurred_at=_DAY_20
+        tenant, note.id, content=f"- Buy oil.\n{_CALLED}\n{_TUESDAY}", occurred_at=_DAY_20
     )
 
-    assert _lines_of(await _only(memory)) == [("- Buy oil.", _DAY_20), (_CALLED, _DAY_1), (_TUESDAY, _DAY_10)]
+    assert _lines_of(await _only(memory, external_id=tenant)) == [
+        ("- Buy oil.", _DAY_20),
+        (_CALLED, _DAY_1),
+        (_TUESDAY, _DAY_10),
+    ]
 
-    await memory.update_active_memory("agent-1", note.id, content=_TUESDAY, occurred_at=_DAY_20)
-    alone = await _only(memory)
+    await memory.update_active_memory(tenant, note.id, content=_TUESDAY, occurred_at=_DAY_20)
+    alone = await _only(memory, external_id=tenant)
     assert (alone.start_date, alone.said_at, alone.said_lines) == (_DAY_20, _DAY_10, ())
-    assert [read.day for read in await _read(memory)] == [_DAY_10.date()]
+    assert [read.day for read in await _read(memory, tenant)] == [_DAY_10.date()]
 
     later = _DAY_20 + timedelta(days=1)
-    await memory.update_active_memory("agent-1", note.id, content=f"{_CALLED}\n{_TUESDAY}", occurred_at=later)
-    assert _lines_of(await _only(memory)) == [(_CALLED, later), (_TUESDAY, _DAY_10)]
+    await memory.update_active_memory(tenant, note.id, content=f"{_CALLED}\n{_TUESDAY}", occurred_at=later)
+    assert _lines_of(await _only(memory, external_id=tenant)) == [(_CALLED, later), (_TUESDAY, _DAY_10)]
 
 
-async def test_what_an_append_follows_keeps_its_dates(memory: AgentMem) -> None:
+async def test_what_an_append_follows_keeps_its_dates(memory: AgentMem, tenant: str) -> None:
     """The line break that an append puts behind a chunk moves nothing, nor does a new title."""
-    note = await _edit(memory)
-    await memory.update_active_memory("agent-1", note.id, append="The piano is in tune.", occurred_at=_DAY_20)
-    await memory.update_active_memory("agent-1", note.id, title="Grand piano", occurred_at=_DAY_20)
+    note = await _edit(memory, tenant)
+    await memory.update_active_memory(tenant, note.id, append="The piano is in tune.", occurred_at=_DAY_20)
+    await memory.update_active_memory(tenant, note.id, title="Grand piano", occurred_at=_DAY_20)
 
-    hits = await hits_of(memory, "piano tuner tune")
+    hits = await hits_of(memory, "piano tuner tune", external_id=tenant)
 
     assert _lines_of(hits[f"{_CALLED}\n{_TUESDAY}"]) == [(_CALLED, _DAY_1), (_TUESDAY, _DAY_10)]
     assert hits["The piano is in tune."].said_at == _DAY_20
     # After an append, the next edit reads the whole text again.
     await memory.update_active_memory(
-        "agent-1", note.id, content=f"{_CALLED}\n{_MONDAY}\n\nThe piano is in tune.", occurred_at=_DAY_20
+        tenant, note.id, content=f"{_CALLED}\n{_MONDAY}\n\nThe piano is in tune.", occurred_at=_DAY_20
     )
-    assert _lines_of((await hits_of(memory, "piano tuner"))[f"{_CALLED}\n{_MONDAY}"]) == [
+    assert _lines_of((await hits_of(memory, "piano tuner", external_id=tenant))[f"{_CALLED}\n{_MONDAY}"]) == [
         (_CALLED, _DAY_1),
         (_MONDAY, _DAY_20),
     ]
 
 
-async def test_only_what_differs_is_recorded(memory: AgentMem) -> None:
+async def test_only_what_differs_is_recorded(memory: AgentMem, tenant: str) -> None:
     """An event without such dates reads as it always did."""
-    await _edit(memory)
+    await _edit(memory, tenant)
 
-    (created,), (updated,) = await payloads(memory, "created"), await payloads(memory, "updated")
+    (created,), (updated,) = (
+        await payloads(memory, "created", external_id=tenant),
+        await payloads(memory, "updated", external_id=tenant),
+    )
 
     assert not any(key.startswith("said") for entry in created["chunks"] for key in entry)
     (entry,) = updated["chunks"]
@@ -159,7 +166,7 @@ async def test_only_what_differs_is_recorded(memory: AgentMem) -> None:
 
 async def test_replays_and_copies_have_the_same_dates(memory: AgentMem, db: SqlExecutor, tmp_path: Path) -> None:
     """The dates stand in the events: verify, rebuild, another language, an export and an erasure beside it."""
-    note = await _edit(memory)
+    note = await _edit(memory, "agent-1")
     other = await memory.create_active_memory("agent-1", "Other", "The attic is dry.", occurred_at=_DAY_20)
     expected = _lines_of(await _only(memory))
 
@@ -193,7 +200,7 @@ async def test_a_model_is_shown_each_line_with_its_date(config: MakeConfig) -> N
         }
 
     async with memorizing(config, ScriptedModel(reads(step))) as memory:
-        await _edit(memory)
+        await _edit(memory, "agent-1")
 
         (report,) = await memory.admin.consolidate("agent-1")
 

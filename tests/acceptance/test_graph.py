@@ -23,9 +23,9 @@ from tests.support.graph_scene import GraphScene, day
 
 
 @pytest.fixture
-def scene(memory: AgentMem) -> GraphScene:
+def scene(memory: AgentMem, tenant: str) -> GraphScene:
     """The empty graph of one tenant."""
-    return GraphScene(memory, "agent-1")
+    return GraphScene(memory, tenant)
 
 
 @pytest.fixture
@@ -34,76 +34,79 @@ def graph(memory: AgentMem) -> MemoryGraph:
     return memory.admin.graph
 
 
-async def _kinds(memory: AgentMem, kind: EventKind) -> list[dict[str, Any]]:
-    return [event.payload for event in await memory.ledger.read("agent-1", kinds=[kind])]
+async def _kinds(memory: AgentMem, tenant: str, kind: EventKind) -> list[dict[str, Any]]:
+    return [event.payload for event in await memory.ledger.read(tenant, kinds=[kind])]
 
 
-async def test_a_consolidation_makes_names_findable(memory: AgentMem, graph: MemoryGraph) -> None:
+async def test_a_consolidation_makes_names_findable(memory: AgentMem, tenant: str, graph: MemoryGraph) -> None:
     """Without a model and without a setting, who is named in a memory can be asked for, and with whom."""
     note = await memory.create_active_memory(
-        "agent-1", "Lisbon", "We fly to Lisbon with Ana Sousa and Piet Bakker on 3 May."
+        tenant, "Lisbon", "We fly to Lisbon with Ana Sousa and Piet Bakker on 3 May."
     )
-    await memory.admin.consolidate("agent-1", note.id)
+    await memory.admin.consolidate(tenant, note.id)
 
-    names = {entity.name for entity in await graph.entities("agent-1")}
-    around = await graph.neighbourhood("agent-1", "ana sousa")
+    names = {entity.name for entity in await graph.entities(tenant)}
+    around = await graph.neighbourhood(tenant, "ana sousa")
 
     assert {"Lisbon", "Ana Sousa", "Piet Bakker"} <= names
     assert {"Lisbon", "Piet Bakker"} <= {entity.name for entity in around.entities}
     assert around.entities[0].name == "Ana Sousa"
     assert around.entities[0].shortterm_memory_id == note.id
-    whole = await graph.subgraph("agent-1", note.id)
+    whole = await graph.subgraph(tenant, note.id)
     assert {entity.name for entity in whole.entities} == names
-    assert (await memory.admin.verify("agent-1")).ok
+    assert (await memory.admin.verify(tenant)).ok
 
 
-async def test_entities_are_found_by_id_name_and_likeness(scene: GraphScene, graph: MemoryGraph) -> None:
+async def test_entities_are_found_by_id_name_and_likeness(scene: GraphScene, tenant: str, graph: MemoryGraph) -> None:
     """An agent that has only heard a name finds who is meant."""
     caroline, mill = scene.entity("Caroline"), scene.entity("The Mill", type="place")
     edge = scene.relationship(caroline, mill, "works_at")
     await scene.tell(edge)
 
-    assert [e.id for e in await graph.entities("agent-1", name="CAROLINE")] == [caroline]
-    assert [e.id for e in await graph.entities("agent-1", alike="Carolline")] == [caroline]
-    assert [e.id for e in await graph.entities("agent-1", types=["place"])] == [mill]
-    assert len(await graph.entities("agent-1", limit=1)) == 1
+    assert [e.id for e in await graph.entities(tenant, name="CAROLINE")] == [caroline]
+    assert [e.id for e in await graph.entities(tenant, alike="Carolline")] == [caroline]
+    assert [e.id for e in await graph.entities(tenant, types=["place"])] == [mill]
+    assert len(await graph.entities(tenant, limit=1)) == 1
     for entity in (caroline, str(caroline), "caroline"):
-        assert (await graph.neighbourhood("agent-1", entity)).distances == {caroline: 0, mill: 1}
-    path = await graph.shortest_path("agent-1", "the mill", caroline)
+        assert (await graph.neighbourhood(tenant, entity)).distances == {caroline: 0, mill: 1}
+    path = await graph.shortest_path(tenant, "the mill", caroline)
     assert path is not None
     assert [e.id for e in path.entities] == [mill, caroline]
-    [triple] = await graph.match("agent-1", "person", "works_at", "place")
+    [triple] = await graph.match(tenant, "person", "works_at", "place")
     assert triple.relationship.id == edge
-    assert await graph.match("agent-1", "place", "works_at") == []
+    assert await graph.match(tenant, "place", "works_at") == []
 
 
-async def test_a_name_of_several_entities_is_refused_with_their_ids(scene: GraphScene, graph: MemoryGraph) -> None:
+async def test_a_name_of_several_entities_is_refused_with_their_ids(
+    scene: GraphScene, tenant: str, graph: MemoryGraph
+) -> None:
     """Nobody is taken for somebody else; the message says how to go on."""
     person, place = scene.entity("Paris"), scene.entity("Paris", type="place")
     await scene.tell(person, place)
 
     with pytest.raises(InvalidInputError, match=f"2 entities.*{person}.*{place}"):
-        await graph.neighbourhood("agent-1", "Paris")
+        await graph.neighbourhood(tenant, "Paris")
     with pytest.raises(InvalidInputError, match="name of 2 entities"):
-        await graph.merge("agent-1", person, "Paris")
+        await graph.merge(tenant, person, "Paris")
 
-    assert (await graph.neighbourhood("agent-1", person)).distances == {person: 0}
+    assert (await graph.neighbourhood(tenant, person)).distances == {person: 0}
 
 
 async def test_what_is_not_there_is_said_in_the_same_words_as_what_is_anothers(
-    memory: AgentMem, scene: GraphScene, graph: MemoryGraph
+    memory: AgentMem, tenant: str, scene: GraphScene, graph: MemoryGraph
 ) -> None:
     """Who asks for another tenant's ids learns nothing."""
+    other = f"{tenant}-2"
     ana, ben = await scene.people("Ana", "Ben")
     [edge] = await scene.join((ana, ben))
     [told] = await scene.tell(ana)
     calls: list[tuple[type[Exception], Callable[[Any], Awaitable[object]], UUID]] = [
-        (EntityNotFoundError, lambda id_: graph.neighbourhood("agent-2", id_), ana),
-        (EntityNotFoundError, lambda id_: graph.shortest_path("agent-2", id_, ben), ana),
-        (EntityNotFoundError, lambda id_: graph.merge("agent-2", id_, ben), ana),
-        (EntityNotFoundError, lambda id_: graph.unmerge("agent-2", id_), ana),
-        (RelationshipNotFoundError, lambda id_: graph.end_relationship("agent-2", id_), edge),
-        (MemoryNotFoundError, lambda id_: graph.subgraph("agent-2", id_), told),
+        (EntityNotFoundError, lambda id_: graph.neighbourhood(other, id_), ana),
+        (EntityNotFoundError, lambda id_: graph.shortest_path(other, id_, ben), ana),
+        (EntityNotFoundError, lambda id_: graph.merge(other, id_, ben), ana),
+        (EntityNotFoundError, lambda id_: graph.unmerge(other, id_), ana),
+        (RelationshipNotFoundError, lambda id_: graph.end_relationship(other, id_), edge),
+        (MemoryNotFoundError, lambda id_: graph.subgraph(other, id_), told),
     ]
 
     for error, call, theirs in calls:
@@ -114,19 +117,21 @@ async def test_what_is_not_there_is_said_in_the_same_words_as_what_is_anothers(
             messages.append(str(caught.value).replace(str(wanted), "ID"))
         assert messages[0] == messages[1]
     with pytest.raises(EntityNotFoundError, match="'Ana'"):
-        await graph.neighbourhood("agent-2", "Ana")
-    assert await memory.ledger.head("agent-2") == 0
+        await graph.neighbourhood(other, "Ana")
+    assert await memory.ledger.head(other) == 0
 
 
-async def test_a_merge_is_an_event_and_can_be_undone(memory: AgentMem, scene: GraphScene, graph: MemoryGraph) -> None:
+async def test_a_merge_is_an_event_and_can_be_undone(
+    memory: AgentMem, tenant: str, scene: GraphScene, graph: MemoryGraph
+) -> None:
     """Who said that two are one stands in the ledger; undoing it gives back both as they were."""
     robin, robert = await scene.people("Robin", "Robert")
-    before = [entity.model_dump() for entity in await graph.entities("agent-1")]
+    before = [entity.model_dump() for entity in await graph.entities(tenant)]
 
-    survivor = await graph.merge("agent-1", "robin", robert, actor="keeper", source="agent")
+    survivor = await graph.merge(tenant, "robin", robert, actor="keeper", source="agent")
 
     assert (survivor.id, survivor.aliases, survivor.merged_ids, survivor.mentions) == (robin, ("Robert",), (robert,), 2)
-    [event] = await memory.ledger.read("agent-1", kinds=[EventKind.ENTITIES_MERGED])
+    [event] = await memory.ledger.read(tenant, kinds=[EventKind.ENTITIES_MERGED])
     assert (event.actor, event.source) == ("keeper", "agent")
     assert event.payload == {
         "survivor_id": str(robin),
@@ -134,52 +139,56 @@ async def test_a_merge_is_an_event_and_can_be_undone(memory: AgentMem, scene: Gr
         "reason": "asked",
         "score": None,
     }
-    assert [e.id for e in await graph.entities("agent-1", name="Robert")] == [robin]
+    assert [e.id for e in await graph.entities(tenant, name="Robert")] == [robin]
 
-    parted = await graph.unmerge("agent-1", robert)
+    parted = await graph.unmerge(tenant, robert)
 
     assert (parted.id, parted.name) == (robert, "Robert")
-    assert [entity.model_dump() for entity in await graph.entities("agent-1")] == before
-    assert (await memory.admin.verify("agent-1")).ok
+    assert [entity.model_dump() for entity in await graph.entities(tenant)] == before
+    assert (await memory.admin.verify(tenant)).ok
 
 
-async def test_what_is_one_already_is_not_merged_again(memory: AgentMem, scene: GraphScene, graph: MemoryGraph) -> None:
+async def test_what_is_one_already_is_not_merged_again(
+    memory: AgentMem, tenant: str, scene: GraphScene, graph: MemoryGraph
+) -> None:
     """A repeated call changes nothing, whichever id or name it comes with."""
     robin, robert, bob = await scene.people("Robin", "Robert", "Bob")
-    await graph.merge("agent-1", robin, robert)
+    await graph.merge(tenant, robin, robert)
 
     again: list[Entity] = [
-        await graph.merge("agent-1", robin, robert),
-        await graph.merge("agent-1", robert, robin),
-        await graph.merge("agent-1", "Robin", "Robert"),
+        await graph.merge(tenant, robin, robert),
+        await graph.merge(tenant, robert, robin),
+        await graph.merge(tenant, "Robin", "Robert"),
     ]
 
     assert {entity.id for entity in again} == {robin}
-    assert len(await _kinds(memory, EventKind.ENTITIES_MERGED)) == 1
+    assert len(await _kinds(memory, tenant, EventKind.ENTITIES_MERGED)) == 1
     # Through one that was merged itself, it reaches the one that speaks for it.
-    await graph.merge("agent-1", robert, bob)
-    [last] = (await _kinds(memory, EventKind.ENTITIES_MERGED))[1:]
+    await graph.merge(tenant, robert, bob)
+    [last] = (await _kinds(memory, tenant, EventKind.ENTITIES_MERGED))[1:]
     assert (last["survivor_id"], last["merged_id"]) == (str(robin), str(bob))
-    await graph.unmerge("agent-1", bob)
-    await graph.unmerge("agent-1", bob)
-    await graph.unmerge("agent-1", robin)
-    assert len(await _kinds(memory, EventKind.ENTITIES_UNMERGED)) == 1
+    await graph.unmerge(tenant, bob)
+    await graph.unmerge(tenant, bob)
+    await graph.unmerge(tenant, robin)
+    assert len(await _kinds(memory, tenant, EventKind.ENTITIES_UNMERGED)) == 1
 
 
-async def test_an_entity_is_not_merged_into_itself(memory: AgentMem, scene: GraphScene, graph: MemoryGraph) -> None:
+async def test_an_entity_is_not_merged_into_itself(
+    memory: AgentMem, tenant: str, scene: GraphScene, graph: MemoryGraph
+) -> None:
     """It would speak for itself by way of itself."""
     [robin] = await scene.people("Robin")
-    head = await memory.ledger.head("agent-1")
+    head = await memory.ledger.head(tenant)
 
     for entity in (robin, "Robin"):
         with pytest.raises(InvalidInputError, match="into itself"):
-            await graph.merge("agent-1", entity, entity)
+            await graph.merge(tenant, entity, entity)
 
-    assert await memory.ledger.head("agent-1") == head
+    assert await memory.ledger.head(tenant) == head
 
 
 async def test_an_id_and_a_name_of_one_entity_are_not_merged(
-    memory: AgentMem, scene: GraphScene, graph: MemoryGraph
+    memory: AgentMem, tenant: str, scene: GraphScene, graph: MemoryGraph
 ) -> None:
     """Whoever takes one entity for two learns it, also while others are merged into it."""
     ana = scene.entity("Ana Sousa", aliases=("Anita",))
@@ -187,94 +196,98 @@ async def test_an_id_and_a_name_of_one_entity_are_not_merged(
     await scene.tell(ana, anna)
 
     async def refused(survivor: UUID | str, merged: UUID | str) -> None:
-        head = await memory.ledger.head("agent-1")
+        head = await memory.ledger.head(tenant)
         with pytest.raises(InvalidInputError, match="into itself"):
-            await graph.merge("agent-1", survivor, merged)
-        assert await memory.ledger.head("agent-1") == head
+            await graph.merge(tenant, survivor, merged)
+        assert await memory.ledger.head(tenant) == head
 
     await refused(ana, "Ana Sousa")
     await refused("ana sousa", "Anita")
-    await graph.merge("agent-1", ana, "Anna Sousa")
+    await graph.merge(tenant, ana, "Anna Sousa")
     await refused(ana, "Ana Sousa")
     await refused(anna, "Anna Sousa")
     # As a repetition of a call whose answer was lost.
-    assert (await graph.merge("agent-1", ana, "Anna Sousa")).id == ana
+    assert (await graph.merge(tenant, ana, "Anna Sousa")).id == ana
 
 
-async def test_one_clock_decides_what_has_ended(scene: GraphScene, graph: MemoryGraph) -> None:
+async def test_one_clock_decides_what_has_ended(
+    scene: GraphScene, tenant: str, graph: MemoryGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All readings agree on what is true today, whatever the time is where the data lies."""
     ana, mill = await scene.people("Ana", "Mill")
     edge = scene.relationship(ana, mill, start_date=day(1))
     [told] = await scene.tell(edge)
-    await graph.end_relationship("agent-1", edge, end_date=day(20))
+    await graph.end_relationship(tenant, edge, end_date=day(20))
     for today, expected in ((day(19), [edge]), (day(21), [])):
-        graph._clock = lambda today=today: today  # type: ignore[misc]
+        monkeypatch.setattr(graph, "_clock", lambda today=today: today)
 
-        around = await graph.neighbourhood("agent-1", ana)
-        path = await graph.shortest_path("agent-1", ana, mill)
+        around = await graph.neighbourhood(tenant, ana)
+        path = await graph.shortest_path(tenant, ana, mill)
         answers = [
             around.relationships,
-            (await graph.subgraph("agent-1", told)).relationships,
+            (await graph.subgraph(tenant, told)).relationships,
             () if path is None else path.relationships,
-            [triple.relationship for triple in await graph.match("agent-1")],
+            [triple.relationship for triple in await graph.match(tenant)],
         ]
 
         assert [[relationship.id for relationship in found] for found in answers] == [expected] * 4
 
 
-async def test_a_relationship_ends_when_it_is_said_to(memory: AgentMem, scene: GraphScene, graph: MemoryGraph) -> None:
+async def test_a_relationship_ends_when_it_is_said_to(
+    memory: AgentMem, tenant: str, scene: GraphScene, graph: MemoryGraph
+) -> None:
     """What was true is found at its time; what is repeated is written once, and a wrong end can be put right."""
     ana, mill = await scene.people("Ana", "Mill")
     edge = scene.relationship(ana, mill, start_date=day(10))
     await scene.tell(edge)
 
-    ended = await graph.end_relationship("agent-1", edge, end_date=day(20), actor="keeper")
+    ended = await graph.end_relationship(tenant, edge, end_date=day(20), actor="keeper")
 
     assert ended.end_date == day(20)
-    assert (await graph.neighbourhood("agent-1", ana)).relationships == ()
-    then = await graph.neighbourhood("agent-1", ana, at=day(15))
+    assert (await graph.neighbourhood(tenant, ana)).relationships == ()
+    then = await graph.neighbourhood(tenant, ana, at=day(15))
     assert [relationship.id for relationship in then.relationships] == [edge]
-    again = await graph.end_relationship("agent-1", str(edge), end_date=day(20))
-    unchanged = await graph.end_relationship("agent-1", edge)
+    again = await graph.end_relationship(tenant, str(edge), end_date=day(20))
+    unchanged = await graph.end_relationship(tenant, edge)
     assert again == unchanged == ended
-    [event] = await memory.ledger.read("agent-1", kinds=[EventKind.RELATIONSHIP_ENDED])
+    [event] = await memory.ledger.read(tenant, kinds=[EventKind.RELATIONSHIP_ENDED])
     assert (event.actor, event.occurred_at) == ("keeper", day(20))
-    assert (await graph.end_relationship("agent-1", edge, end_date=day(25))).end_date == day(25)
+    assert (await graph.end_relationship(tenant, edge, end_date=day(25))).end_date == day(25)
     with pytest.raises(InvalidInputError, match="before the relationship began"):
-        await graph.end_relationship("agent-1", edge, end_date=day(9))
-    assert len(await _kinds(memory, EventKind.RELATIONSHIP_ENDED)) == 2
+        await graph.end_relationship(tenant, edge, end_date=day(9))
+    assert len(await _kinds(memory, tenant, EventKind.RELATIONSHIP_ENDED)) == 2
 
 
-async def test_a_relationship_without_an_end_date_ends_now(scene: GraphScene, graph: MemoryGraph) -> None:
+async def test_a_relationship_without_an_end_date_ends_now(scene: GraphScene, tenant: str, graph: MemoryGraph) -> None:
     """The usual case needs no date; what has not begun yet ends as it begins."""
     ana, mill, shop = await scene.people("Ana", "Mill", "Shop")
     begins = datetime.now(UTC).replace(microsecond=0) + timedelta(days=300)
     edge, coming = scene.relationship(ana, mill), scene.relationship(ana, shop, start_date=begins)
     await scene.tell(edge, coming)
 
-    ended = await graph.end_relationship("agent-1", edge)
-    cancelled = await graph.end_relationship("agent-1", coming)
+    ended = await graph.end_relationship(tenant, edge)
+    cancelled = await graph.end_relationship(tenant, coming)
 
     assert ended.end_date is not None
     assert abs(datetime.now(UTC) - ended.end_date) < timedelta(minutes=1)
     assert cancelled.end_date == begins
 
 
-async def test_a_subgraph_holds_what_a_memory_names_today(scene: GraphScene, graph: MemoryGraph) -> None:
+async def test_a_subgraph_holds_what_a_memory_names_today(scene: GraphScene, tenant: str, graph: MemoryGraph) -> None:
     """Its live chunks decide; what its entities have to do with each other may stand elsewhere."""
     ana, ben, cem = await scene.people("Ana", "Ben", "Cem")
     [told] = await scene.tell(ana, ben)
     joined, outside, ended = await scene.join((ana, ben), (ben, cem), (ben, ana))
-    await graph.end_relationship("agent-1", ended)
+    await graph.end_relationship(tenant, ended)
 
-    found = await graph.subgraph("agent-1", told)
+    found = await graph.subgraph(tenant, told)
 
     assert {entity.id for entity in found.entities} == {ana, ben}
     assert [relationship.id for relationship in found.relationships] == [joined]
     assert not found.is_truncated
     assert outside not in {relationship.id for relationship in found.relationships}
     await scene.end_chunks(told, on=day(30))
-    assert (await graph.subgraph("agent-1", told)).entities == ()
+    assert (await graph.subgraph(tenant, told)).entities == ()
 
 
 @pytest.mark.parametrize(

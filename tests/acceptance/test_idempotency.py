@@ -16,7 +16,6 @@ from tests.support.steps import all_events, head_of, lines, only_memory
 
 MOMENT = datetime(2026, 3, 5, 9, 30, tzinfo=UTC)
 CREATION: dict[str, Any] = {
-    "external_id": "agent-1",
     "title": "Plan",
     "content": "Ship on Friday.\n\nTell everyone.",
     "description": "ours",
@@ -29,38 +28,38 @@ CREATION: dict[str, Any] = {
 }
 
 
-async def _what_comes_later(memory: AgentMem, note: ActiveMemory) -> None:
+async def _what_comes_later(memory: AgentMem, tenant: str, note: ActiveMemory) -> None:
     """Everything that can happen to a memory after a write."""
-    await memory.update_active_memory("agent-1", note.id, title="Later", content="Nothing is left.", metadata=None)
-    await memory.admin.consolidate("agent-1")
+    await memory.update_active_memory(tenant, note.id, title="Later", content="Nothing is left.", metadata=None)
+    await memory.admin.consolidate(tenant)
     for number in range(6):
-        await memory.update_active_memory("agent-1", note.id, content=f"Later still, {number}.", source="model")
-    await memory.ledger.append("agent-1", "world.observed", {"memory_id": str(note.id)})
-    await memory.admin.archive("agent-1", note.id)
+        await memory.update_active_memory(tenant, note.id, content=f"Later still, {number}.", source="model")
+    await memory.ledger.append(tenant, "world.observed", {"memory_id": str(note.id)})
+    await memory.admin.archive(tenant, note.id)
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_a_retried_create_returns_the_first_result(memory: AgentMem) -> None:
+async def test_a_retried_create_returns_the_first_result(memory: AgentMem, tenant: str) -> None:
     """The whole object, whatever has become of the memory since, and nothing is written."""
-    first = await memory.create_active_memory(**CREATION)
-    assert await memory.create_active_memory(**CREATION) == first
+    first = await memory.create_active_memory(tenant, **CREATION)
+    assert await memory.create_active_memory(tenant, **CREATION) == first
 
-    await _what_comes_later(memory, first)
-    head = await head_of(memory, "agent-1")
+    await _what_comes_later(memory, tenant, first)
+    head = await head_of(memory, tenant)
 
-    assert await memory.create_active_memory(**CREATION) == first
-    assert await head_of(memory, "agent-1") == head
-    assert await memory.get_active_memories("agent-1") == []
+    assert await memory.create_active_memory(tenant, **CREATION) == first
+    assert await head_of(memory, tenant) == head
+    assert await memory.get_active_memories(tenant) == []
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_a_retried_update_returns_the_first_result(memory: AgentMem) -> None:
+async def test_a_retried_update_returns_the_first_result(memory: AgentMem, tenant: str) -> None:
     """Also where its `expected_version` has long been overtaken: the key is looked at first."""
     note = await memory.create_active_memory(
-        "agent-1", "Plan", lines(["Ship on Friday.", "Tell everyone.", "Rest."]), occurred_at=MOMENT
+        tenant, "Plan", lines(["Ship on Friday.", "Tell everyone.", "Rest."]), occurred_at=MOMENT
     )
     change: dict[str, Any] = {
-        "external_id": "agent-1",
+        "external_id": tenant,
         "memory_id": note.id,
         "title": "Release",
         "content": lines(["Ship on Monday.", "Rest."]),
@@ -77,12 +76,12 @@ async def test_a_retried_update_returns_the_first_result(memory: AgentMem) -> No
     assert (first.write.chunks_added, first.write.chunks_kept, first.write.chunks_ended) == (1, 1, 2)
     assert await memory.update_active_memory(**change) == first
 
-    await _what_comes_later(memory, note)
-    head = await head_of(memory, "agent-1")
+    await _what_comes_later(memory, tenant, note)
+    head = await head_of(memory, tenant)
 
     assert await memory.update_active_memory(**change) == first
     assert await memory.update_active_memory(**(change | {"memory_id": str(note.id)})) == first
-    assert await head_of(memory, "agent-1") == head
+    assert await head_of(memory, tenant) == head
 
 
 @SECOND_SERVER_THOROUGHLY
@@ -111,10 +110,10 @@ async def test_a_retried_write_that_consolidated_returns_the_first_result(memory
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_a_retried_append_returns_the_first_event(memory: AgentMem) -> None:
+async def test_a_retried_append_returns_the_first_event(memory: AgentMem, tenant: str) -> None:
     """The same event, salt and digest included."""
     event: dict[str, Any] = {
-        "external_id": "agent-1",
+        "external_id": tenant,
         "kind": "world.observed",
         "payload": {"weather": "rain", "degrees": 1e2},
         "actor": "ann",
@@ -127,22 +126,22 @@ async def test_a_retried_append_returns_the_first_event(memory: AgentMem) -> Non
     first = await memory.ledger.append(**event)
 
     assert await memory.ledger.append(**event) == first
-    assert await all_events(memory, "agent-1") == [first]
+    assert await all_events(memory, tenant) == [first]
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_a_key_belongs_to_one_tenant(memory: AgentMem) -> None:
+async def test_a_key_belongs_to_one_tenant(memory: AgentMem, tenant: str) -> None:
     """Two tenants may use the same key for different things, and learn nothing of each other."""
-    first = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday", idempotency_key="k")
-    second = await memory.create_active_memory("agent-2", "Other plan", "Stay", idempotency_key="k")
+    first = await memory.create_active_memory(tenant, "Plan", "Ship on Friday", idempotency_key="k")
+    second = await memory.create_active_memory(f"{tenant}-2", "Other plan", "Stay", idempotency_key="k")
 
     assert first.id != second.id
-    assert (await only_memory(memory, "agent-2")).content == "Stay"
+    assert (await only_memory(memory, f"{tenant}-2")).content == "Stay"
 
 
-async def test_a_key_used_for_another_request_is_refused(memory: AgentMem) -> None:
+async def test_a_key_used_for_another_request_is_refused(memory: AgentMem, tenant: str) -> None:
     """The message names the key; nothing is written, and the key still stands for the first request."""
-    first = await memory.create_active_memory(**CREATION)
+    first = await memory.create_active_memory(tenant, **CREATION)
     differences: list[dict[str, Any]] = [
         {"title": "Plan B"},
         {"content": "Ship on Monday"},
@@ -156,43 +155,43 @@ async def test_a_key_used_for_another_request_is_refused(memory: AgentMem) -> No
 
     for difference in differences:
         with pytest.raises(IdempotencyConflictError, match=r"idempotency_key 'create-1' .* needs a new key"):
-            await memory.create_active_memory(**(CREATION | difference))
+            await memory.create_active_memory(tenant, **(CREATION | difference))
 
-    assert await head_of(memory, "agent-1") == 1
-    assert await memory.create_active_memory(**CREATION) == first
+    assert await head_of(memory, tenant) == 1
+    assert await memory.create_active_memory(tenant, **CREATION) == first
 
 
-async def test_a_key_is_one_for_all_kinds_of_writes(memory: AgentMem) -> None:
+async def test_a_key_is_one_for_all_kinds_of_writes(memory: AgentMem, tenant: str) -> None:
     """A key that created a memory cannot update one or append an event, and the other way round."""
-    note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday", idempotency_key="a")
-    await memory.update_active_memory("agent-1", note.id, content="Ship on Monday", idempotency_key="b")
-    await memory.ledger.append("agent-1", "world.observed", {}, idempotency_key="c")
+    note = await memory.create_active_memory(tenant, "Plan", "Ship on Friday", idempotency_key="a")
+    await memory.update_active_memory(tenant, note.id, content="Ship on Monday", idempotency_key="b")
+    await memory.ledger.append(tenant, "world.observed", {}, idempotency_key="c")
 
     attempts: list[tuple[Callable[..., Awaitable[object]], tuple[Any, ...], str]] = [
-        (memory.update_active_memory, ("agent-1", note.id), "a"),
-        (memory.ledger.append, ("agent-1", "world.observed", {}), "a"),
-        (memory.create_active_memory, ("agent-1", "Plan", "Ship on Monday"), "b"),
-        (memory.ledger.append, ("agent-1", "world.observed", {}), "b"),
-        (memory.create_active_memory, ("agent-1", "Plan", "Ship on Friday"), "c"),
-        (memory.update_active_memory, ("agent-1", note.id), "c"),
+        (memory.update_active_memory, (tenant, note.id), "a"),
+        (memory.ledger.append, (tenant, "world.observed", {}), "a"),
+        (memory.create_active_memory, (tenant, "Plan", "Ship on Monday"), "b"),
+        (memory.ledger.append, (tenant, "world.observed", {}), "b"),
+        (memory.create_active_memory, (tenant, "Plan", "Ship on Friday"), "c"),
+        (memory.update_active_memory, (tenant, note.id), "c"),
     ]
     for method, arguments, key in attempts:
         changes = {"content": "Ship on Monday"} if method == memory.update_active_memory else {}
         with pytest.raises(IdempotencyConflictError):
             await method(*arguments, idempotency_key=key, **changes)
 
-    assert await head_of(memory, "agent-1") == 3
+    assert await head_of(memory, tenant) == 3
 
 
-async def test_a_refused_request_does_not_use_its_key_up(memory: AgentMem) -> None:
+async def test_a_refused_request_does_not_use_its_key_up(memory: AgentMem, tenant: str) -> None:
     """What wrote nothing has no result to repeat; the key is free."""
-    note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday")
+    note = await memory.create_active_memory(tenant, "Plan", "Ship on Friday")
     with pytest.raises(MemoryNotFoundError):
         await memory.update_active_memory(
-            "agent-1", "00000000-0000-0000-0000-000000000000", content="x", idempotency_key="k"
+            tenant, "00000000-0000-0000-0000-000000000000", content="x", idempotency_key="k"
         )
 
-    updated = await memory.update_active_memory("agent-1", note.id, content="Ship on Monday", idempotency_key="k")
+    updated = await memory.update_active_memory(tenant, note.id, content="Ship on Monday", idempotency_key="k")
 
     assert updated.version == 2
 
@@ -204,14 +203,14 @@ def _as_written(note: ActiveMemory) -> ActiveMemory:
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_concurrent_retries_write_once(memory: AgentMem) -> None:
+async def test_concurrent_retries_write_once(memory: AgentMem, tenant: str) -> None:
     """Ten impatient callers with the same key get the same answer, and there is one event."""
-    created = await asyncio.gather(*(memory.create_active_memory(**CREATION) for _ in range(10)))
+    created = await asyncio.gather(*(memory.create_active_memory(tenant, **CREATION) for _ in range(10)))
     assert [_as_written(note) for note in created] == [_as_written(created[0])] * 10
-    assert await head_of(memory, "agent-1") == 1
+    assert await head_of(memory, tenant) == 1
 
     change: dict[str, Any] = {
-        "external_id": "agent-1",
+        "external_id": tenant,
         "memory_id": created[0].id,
         "content": "Ship on Monday.",
         "expected_version": 1,
@@ -219,30 +218,30 @@ async def test_concurrent_retries_write_once(memory: AgentMem) -> None:
     }
     updated = await asyncio.gather(*(memory.update_active_memory(**change) for _ in range(10)))
     assert [_as_written(note) for note in updated] == [_as_written(updated[0])] * 10
-    assert await head_of(memory, "agent-1") == 2
+    assert await head_of(memory, tenant) == 2
 
     event: dict[str, Any] = {"kind": "world.observed", "payload": {"n": 1}, "idempotency_key": "append-1"}
-    appended = await asyncio.gather(*(memory.ledger.append("agent-1", **event) for _ in range(10)))
+    appended = await asyncio.gather(*(memory.ledger.append(tenant, **event) for _ in range(10)))
     assert appended == [appended[0]] * 10
-    assert [event.position for event in await all_events(memory, "agent-1")] == [1, 2, 3]
+    assert [event.position for event in await all_events(memory, tenant)] == [1, 2, 3]
 
 
 async def test_the_same_moment_in_another_zone_is_the_same_request(memory: AgentMem) -> None:
     """A retry from a machine in another time zone is a retry."""
-    first = await memory.create_active_memory(**CREATION)
+    first = await memory.create_active_memory("agent-1", **CREATION)
     elsewhere = MOMENT.astimezone(timezone(timedelta(hours=-7)))
 
-    assert await memory.create_active_memory(**(CREATION | {"occurred_at": elsewhere})) == first
+    assert await memory.create_active_memory("agent-1", **(CREATION | {"occurred_at": elsewhere})) == first
 
 
 async def test_a_retry_tells_of_the_vectors_as_they_are_now(config: Callable[..., Config]) -> None:
     """How many vectors are missing is the one thing of a result that can have changed: they are filled in later."""
     embedder = FaultyEmbedder(away)
     async with AgentMem(config(), embedder=embedder) as memory:
-        first = await memory.create_active_memory(**CREATION)
+        first = await memory.create_active_memory("agent-1", **CREATION)
         embedder.mend()
         await memory.admin.consolidate("agent-1")
-        again = await memory.create_active_memory(**CREATION)
+        again = await memory.create_active_memory("agent-1", **CREATION)
 
     assert first.write is not None
     assert again.write is not None

@@ -176,47 +176,47 @@ async def test_messages_and_the_file_of_them_are_the_same_import(
 
 
 @pytest.mark.thorough
-async def test_a_repeated_import_writes_nothing(memory: AgentMem) -> None:
+async def test_a_repeated_import_writes_nothing(memory: AgentMem, tenant: str) -> None:
     """The report says that all was there, the ledger is as it was, and nothing new was embedded."""
     messages = make_messages(150)
-    first = await memory.admin.import_messages("crew", messages)
-    head = await head_of(memory, "crew")
+    first = await memory.admin.import_messages(tenant, messages)
+    head = await head_of(memory, tenant)
 
-    again = await memory.admin.import_messages("crew", iter(messages))
+    again = await memory.admin.import_messages(tenant, iter(messages))
 
     assert (first.added, first.unchanged, first.memories) == (150, 0, 150)
     assert (again.added, again.unchanged, again.chunks_added) == (0, 150, 0)
-    assert await head_of(memory, "crew") == head == 150
+    assert await head_of(memory, tenant) == head == 150
 
 
-async def test_what_was_said_after_an_import_is_appended(memory: AgentMem) -> None:
+async def test_what_was_said_after_an_import_is_appended(memory: AgentMem, tenant: str) -> None:
     """The memory of a conversation that went on gets the rest; a conversation whose beginning differs is another."""
     messages = make_messages(2)
-    await memory.admin.import_messages("crew", messages)
-    before = await memory.get_active_memories("crew")
+    await memory.admin.import_messages(tenant, messages)
+    before = await memory.get_active_memories(tenant)
 
     more = {"speaker": "Ana", "text": "And one candle.", "conversation_id": "day-1"}
-    report = await memory.admin.import_messages("crew", [*messages, more])
+    report = await memory.admin.import_messages(tenant, [*messages, more])
 
     assert (report.added, report.grown, report.unchanged) == (0, 1, 1)
-    after = await memory.get_active_memories("crew")
+    after = await memory.get_active_memories(tenant)
     assert [one.id for one in after] == [one.id for one in before]
     [grown] = [one for one in after if one.version == 2]
     assert grown.content == f"{next(one.content for one in before if one.id == grown.id)}\nAna: And one candle."
-    again = await memory.admin.import_messages("crew", [*messages, more])
+    again = await memory.admin.import_messages(tenant, [*messages, more])
     assert (again.added, again.grown, again.unchanged) == (0, 0, 2)
 
     other = [message | {"text": f"Other: {message['text']}"} for message in messages]
-    assert (await memory.admin.import_messages("crew", other)).added == 2
+    assert (await memory.admin.import_messages(tenant, other)).added == 2
 
 
-async def test_messages_are_taken_in_the_spellings_of_python(memory: AgentMem) -> None:
+async def test_messages_are_taken_in_the_spellings_of_python(memory: AgentMem, tenant: str) -> None:
     """Times as `datetime`, ids as `UUID` or `int`, mappings of any kind, whole conversations among the messages."""
     said_at = datetime(2026, 5, 1, 10, tzinfo=timezone(timedelta(hours=2)))
     number = UUID(int=7)
 
     await memory.admin.import_messages(
-        "crew",
+        tenant,
         [
             {"role": "user", "content": ("Hello", {"text": "there"}), "timestamp": said_at, "conversation_id": number},
             {"messages": [{"name": "Bo", "content": "Good day"}], "id": 8, "title": "Harbour"},
@@ -228,18 +228,18 @@ async def test_messages_are_taken_in_the_spellings_of_python(memory: AgentMem) -
         "timestamp": said_at.isoformat(),
         "conversation_id": str(number),
     }
-    assert (await memory.admin.import_messages("crew", [in_json])).unchanged == 1
+    assert (await memory.admin.import_messages(tenant, [in_json])).unchanged == 1
 
-    first, second = await memory.get_active_memories("crew")
+    first, second = await memory.get_active_memories(tenant)
     assert (first.content, first.conversation_id, first.occurred_at) == ("user: Hello\nthere", str(number), said_at)
     assert first.title == f"Conversation {number}"
     assert (second.content, second.conversation_id, second.title) == ("Bo: Good day", "8", "Harbour")
 
 
-async def test_messages_without_a_conversation_belong_to_the_one_that_is_named(memory: AgentMem) -> None:
+async def test_messages_without_a_conversation_belong_to_the_one_that_is_named(memory: AgentMem, tenant: str) -> None:
     """`conversation_id` and `title` are those of messages that have none; with the same id, they are one memory."""
     report = await memory.admin.import_messages(
-        "crew",
+        tenant,
         [
             {"role": "user", "content": "Is the tide in?"},
             {"role": "user", "content": "Elsewhere.", "conversation_id": "other"},
@@ -252,7 +252,7 @@ async def test_messages_without_a_conversation_belong_to_the_one_that_is_named(m
         actor="harbour",
     )
 
-    notes = {note.conversation_id: note for note in await memory.get_active_memories("crew")}
+    notes = {note.conversation_id: note for note in await memory.get_active_memories(tenant)}
     assert {conversation: (note.title, note.content) for conversation, note in notes.items()} == {
         "tides": ("At sea", "user: Is the tide in?\nagent: It is."),
         "other": ("At sea other", "user: Elsewhere."),
@@ -261,12 +261,12 @@ async def test_messages_without_a_conversation_belong_to_the_one_that_is_named(m
     assert (report.messages, report.messages_without_text) == (4, 1)
 
 
-async def test_no_messages_are_no_import(memory: AgentMem) -> None:
+async def test_no_messages_are_no_import(memory: AgentMem, tenant: str) -> None:
     """Nothing is written for nobody, and the report says so."""
-    report = await memory.admin.import_messages("crew", [])
+    report = await memory.admin.import_messages(tenant, [])
 
-    assert report == MessageImportReport(external_id="crew")
-    assert await head_of(memory, "crew") == 0
+    assert report == MessageImportReport(external_id=tenant)
+    assert await head_of(memory, tenant) == 0
 
 
 async def test_whole_texts_are_imported_in_batches_too(memory: AgentMem, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +301,7 @@ def _long_messages(number: int) -> list[Message]:
 
 
 @pytest.mark.parametrize("kind", ["iterator", "async iterator"])
-async def test_messages_are_taken_as_they_are_written(memory: AgentMem, small: None, kind: str) -> None:
+async def test_messages_are_taken_as_they_are_written(memory: AgentMem, tenant: str, small: None, kind: str) -> None:
     """Nothing waits for the last message: what is complete is written before more are asked for."""
     taken = 0
     taken_at_batch: list[int] = []
@@ -318,17 +318,17 @@ async def test_messages_are_taken_as_they_are_written(memory: AgentMem, small: N
             yield message
 
     report = await memory.admin.import_messages(
-        "crew",
+        tenant,
         messages() if kind == "iterator" else messages_of_a_server(),
         progress=lambda _: taken_at_batch.append(taken),
     )
 
-    assert report.memories == len(await memory.get_active_memories("crew")) == 4
+    assert report.memories == len(await memory.get_active_memories(tenant)) == 4
     # A part is complete with the message that no longer fits, and its batch with the part that no longer fits.
     assert taken_at_batch[:2] == [7, 10]
 
 
-async def test_an_import_lets_other_tasks_run(memory: AgentMem) -> None:
+async def test_an_import_lets_other_tasks_run(memory: AgentMem, tenant: str) -> None:
     """While it takes messages that are there already, an agent on the same loop goes on."""
     beats = 0
 
@@ -342,7 +342,7 @@ async def test_an_import_lets_other_tasks_run(memory: AgentMem) -> None:
         yield from ({"role": "tool", "content": None} for _ in range(5_000))
 
     heart = asyncio.create_task(beat())
-    await memory.admin.import_messages("crew", messages())
+    await memory.admin.import_messages(tenant, messages())
     heart.cancel()
 
     assert beats >= 20
@@ -365,28 +365,30 @@ async def test_an_import_lets_other_tasks_run(memory: AgentMem) -> None:
         ({"messages": [{"role": "user"}]}, "message 3, message 1: the message has no content"),
     ],
 )
-async def test_a_bad_message_is_named_by_its_number(memory: AgentMem, message: Any, reason: str) -> None:
+async def test_a_bad_message_is_named_by_its_number(memory: AgentMem, tenant: str, message: Any, reason: str) -> None:
     """Conversations that were still open are not cut off where it stands: nothing of them is written."""
     with pytest.raises(InvalidInputError, match=reason):
-        await memory.admin.import_messages("crew", [*make_messages(2, length=1), message])
+        await memory.admin.import_messages(tenant, [*make_messages(2, length=1), message])
 
-    assert await head_of(memory, "crew") == 0
+    assert await head_of(memory, tenant) == 0
 
 
-async def test_what_was_complete_before_a_bad_message_stays_and_the_rest_follows(memory: AgentMem, small: None) -> None:
+async def test_what_was_complete_before_a_bad_message_stays_and_the_rest_follows(
+    memory: AgentMem, tenant: str, small: None
+) -> None:
     """After the message is mended, the same import comes to what it would have been at once."""
     messages = _long_messages(12)
     bad = [*messages[:-1], {"speaker": "Ana"}]
     with pytest.raises(InvalidInputError, match=r"message 12: .*; 2 memories completed before it were written"):
-        await memory.admin.import_messages("crew", bad)
-    assert await head_of(memory, "crew") == 2
+        await memory.admin.import_messages(tenant, bad)
+    assert await head_of(memory, tenant) == 2
 
-    report = await memory.admin.import_messages("crew", messages)
+    report = await memory.admin.import_messages(tenant, messages)
 
     assert (report.added, report.unchanged) == (2, 2)
-    await memory.admin.import_messages("office", messages)
-    assert [text[:2] for text in await _memories(memory, "crew")] == [
-        text[:2] for text in await _memories(memory, "office")
+    await memory.admin.import_messages(f"{tenant}-office", messages)
+    assert [text[:2] for text in await _memories(memory, tenant)] == [
+        text[:2] for text in await _memories(memory, f"{tenant}-office")
     ]
 
 
@@ -418,29 +420,29 @@ async def test_a_wrong_argument_is_refused_before_a_message_is_taken(
 
 
 @pytest.mark.thorough
-async def test_a_cancelled_import_is_continued_by_the_same_call(memory: AgentMem) -> None:
+async def test_a_cancelled_import_is_continued_by_the_same_call(memory: AgentMem, tenant: str) -> None:
     """What had been written stays, and in the end all is there once, as after an import in one go."""
     messages = make_messages(3 * MAX_BATCH_MEMORIES - 50)
 
     def cancel(report: MessageImportReport) -> None:
         importing.cancel()
 
-    importing = asyncio.create_task(memory.admin.import_messages("crew", messages, progress=cancel))
+    importing = asyncio.create_task(memory.admin.import_messages(tenant, messages, progress=cancel))
     with pytest.raises(asyncio.CancelledError):
         await importing
-    assert await head_of(memory, "crew") == MAX_BATCH_MEMORIES
+    assert await head_of(memory, tenant) == MAX_BATCH_MEMORIES
 
-    report = await memory.admin.import_messages("crew", messages)
-    await memory.admin.import_messages("office", messages)
+    report = await memory.admin.import_messages(tenant, messages)
+    await memory.admin.import_messages(f"{tenant}-office", messages)
 
     assert (report.added, report.unchanged) == (2 * MAX_BATCH_MEMORIES - 50, MAX_BATCH_MEMORIES)
-    assert await _memories(memory, "crew") == await _memories(memory, "office")
-    (stream,) = (await memory.admin.verify("crew")).streams
+    assert await _memories(memory, tenant) == await _memories(memory, f"{tenant}-office")
+    (stream,) = (await memory.admin.verify(tenant)).streams
     assert (stream.faults, stream.drift, stream.missing_vectors) == ((), (), 0)
 
 
 @pytest.mark.thorough
-async def test_an_import_and_ordinary_writers_take_turns(memory: AgentMem) -> None:
+async def test_an_import_and_ordinary_writers_take_turns(memory: AgentMem, tenant: str) -> None:
     """Nobody waits for the whole import, nothing is lost, and the ledger has no gap."""
     messages = make_messages(3 * MAX_BATCH_MEMORIES)
     is_done = False
@@ -448,37 +450,37 @@ async def test_an_import_and_ordinary_writers_take_turns(memory: AgentMem) -> No
 
     async def write(writer: int) -> None:
         while not is_done:
-            note = await memory.create_active_memory("crew", "Note", f"Writer {writer} saw {len(written)} lamps.")
+            note = await memory.create_active_memory(tenant, "Note", f"Writer {writer} saw {len(written)} lamps.")
             assert note.write is not None
             written.append(note.write.position)
 
     async with asyncio.TaskGroup() as group:
         writers = [group.create_task(write(number)) for number in range(3)]
-        report = await memory.admin.import_messages("crew", messages)
+        report = await memory.admin.import_messages(tenant, messages)
         is_done = True
     assert all(writer.done() for writer in writers)
 
     assert report.added == 3 * MAX_BATCH_MEMORIES
-    imported = [event.position for event in await all_events(memory, "crew") if event.source == "import"]
+    imported = [event.position for event in await all_events(memory, tenant) if event.source == "import"]
     assert sorted([*imported, *written]) == list(range(1, len(imported) + len(written) + 1))
     assert [position for position in written if imported[0] < position < imported[-1]]
     # A batch is in one piece.
     assert imported[MAX_BATCH_MEMORIES - 1] - imported[0] == MAX_BATCH_MEMORIES - 1
-    (stream,) = (await memory.admin.verify("crew")).streams
+    (stream,) = (await memory.admin.verify(tenant)).streams
     assert (stream.faults, stream.drift, stream.missing_vectors) == ((), (), 0)
 
 
 @pytest.mark.thorough
-async def test_two_imports_of_the_same_messages_at_once_write_each_memory_once(memory: AgentMem) -> None:
+async def test_two_imports_of_the_same_messages_at_once_write_each_memory_once(memory: AgentMem, tenant: str) -> None:
     """Together their reports account for every memory, as added by one of them and as known to the other."""
     messages = make_messages(250)
 
     first, second = await asyncio.gather(
-        memory.admin.import_messages("crew", messages), memory.admin.import_messages("crew", messages)
+        memory.admin.import_messages(tenant, messages), memory.admin.import_messages(tenant, messages)
     )
 
     assert first.added + second.added == first.memories == second.memories == 250
-    notes = await memory.get_active_memories("crew")
+    notes = await memory.get_active_memories(tenant)
     assert set(Counter(note.conversation_id for note in notes).values()) == {1}
     assert len(notes) == 250
 
@@ -546,17 +548,17 @@ async def test_a_full_tenant_takes_no_further_batch(config: Callable[..., Config
         assert (report.added, report.unchanged) == (50, MAX_BATCH_MEMORIES)
 
 
-async def test_what_an_import_makes_due_is_queued_once(memory: AgentMem) -> None:
+async def test_what_an_import_makes_due_is_queued_once(memory: AgentMem, tenant: str) -> None:
     """Conversations that grow long wait for their consolidation, with one job for all; short ones make no job."""
-    await memory.admin.import_messages("crew", make_messages(3))
-    assert await memory.admin.jobs("crew") == []
+    await memory.admin.import_messages(tenant, make_messages(3))
+    assert await memory.admin.jobs(tenant) == []
 
-    await memory.admin.import_messages("crew", make_messages(3, length=60))
+    await memory.admin.import_messages(tenant, make_messages(3, length=60))
 
-    (job,) = await memory.admin.jobs("crew")
+    (job,) = await memory.admin.jobs(tenant)
     assert job.state == "waiting"
-    await memory.admin.run_due("crew")
-    assert Counter(note.consolidated_version for note in await memory.get_active_memories("crew")) == {2: 3}
+    await memory.admin.run_due(tenant)
+    assert Counter(note.consolidated_version for note in await memory.get_active_memories(tenant)) == {2: 3}
 
 
 async def test_a_batch_is_embedded_at_once(config: Callable[..., Config]) -> None:
@@ -667,7 +669,7 @@ def test_a_bad_line_late_in_a_long_file_leaves_nothing_behind(cli: CommandLine, 
 
 
 @pytest.mark.parametrize("days", [1, 3], ids=["one memory", "three memories"])
-async def test_what_was_recorded_turn_by_turn_is_not_imported_again(memory: AgentMem, days: int) -> None:
+async def test_what_was_recorded_turn_by_turn_is_not_imported_again(memory: AgentMem, tenant: str, days: int) -> None:
     """An import of a conversation that was recorded live adds what is new to its last memory, and nothing twice."""
     said = [
         {
@@ -679,20 +681,20 @@ async def test_what_was_recorded_turn_by_turn_is_not_imported_again(memory: Agen
         }
         for turn in range(12)
     ]
-    chat = memory.conversation("crew", "lamps")
+    chat = memory.conversation(tenant, "lamps")
     for one in said[:10]:
         await chat.add(one["role"], one["content"], id=one["id"], time=datetime.fromisoformat(one["timestamp"]))
-    before = await memory.get_active_memories("crew")
+    before = await memory.get_active_memories(tenant)
     assert len(before) == days
 
-    whole = await memory.admin.import_messages("crew", said[:10])
+    whole = await memory.admin.import_messages(tenant, said[:10])
     assert (whole.added, whole.grown, whole.unchanged) == (0, 0, 1)
-    grown = await memory.admin.import_messages("crew", said)
+    grown = await memory.admin.import_messages(tenant, said)
     assert (grown.added, grown.grown, grown.unchanged) == (0, 1, 0)
-    again = await memory.admin.import_messages("crew", said)
+    again = await memory.admin.import_messages(tenant, said)
     assert (again.added, again.grown, again.unchanged) == (0, 0, 1)
 
-    after = await memory.get_active_memories("crew")
+    after = await memory.get_active_memories(tenant)
     assert [one.id for one in after] == [one.id for one in before]
     turns = await chat.turns(100)
     assert [turn.id for turn in turns] == [one["id"] for one in said]
@@ -700,38 +702,40 @@ async def test_what_was_recorded_turn_by_turn_is_not_imported_again(memory: Agen
     # And it goes on as it was recorded.
     await chat.add("user", said[11]["content"], id="turn-11")
     assert await chat.turns(100) == turns
-    assert (await memory.admin.verify("crew")).ok
+    assert (await memory.admin.verify(tenant)).ok
 
 
 @pytest.mark.parametrize("change", [{"title": "Renamed"}, {"metadata": {"place": "pier"}}], ids=["title", "metadata"])
-async def test_an_edited_memory_stays_in_its_conversation(memory: AgentMem, change: dict[str, Any]) -> None:
+async def test_an_edited_memory_stays_in_its_conversation(
+    memory: AgentMem, tenant: str, change: dict[str, Any]
+) -> None:
     """A write that names no conversation leaves it there: filters find it by its conversation, now and then."""
     messages = make_messages(1, length=4)
-    await memory.admin.import_messages("crew", messages[:2])
-    [note] = await memory.get_active_memories("crew")
-    edited = await memory.update_active_memory("crew", note.id, **change)
-    await memory.update_active_memory("crew", note.id, append="Ana: And one candle.")
+    await memory.admin.import_messages(tenant, messages[:2])
+    [note] = await memory.get_active_memories(tenant)
+    edited = await memory.update_active_memory(tenant, note.id, **change)
+    await memory.update_active_memory(tenant, note.id, append="Ana: And one candle.")
 
     where = Filter(conversation_ids=["day-0"])
     assert edited.conversation_id == "day-0"
-    assert [one.id for one in await memory.get_active_memories("crew", where=where)] == [note.id]
+    assert [one.id for one in await memory.get_active_memories(tenant, where=where)] == [note.id]
     for moment in (None, edited.occurred_at):
-        found = await memory.retrieve_memories("crew", "counted lamps", where=where, as_of=moment)
+        found = await memory.retrieve_memories(tenant, "counted lamps", where=where, as_of=moment)
         assert {hit.memory_id for hit in found.hits} == {note.id}
-    [then] = await memory.admin.active_memories("crew", as_of=edited.occurred_at)
+    [then] = await memory.admin.active_memories(tenant, as_of=edited.occurred_at)
     assert then.conversation_id == "day-0"
-    assert (await memory.admin.rebuild("crew")).ok
+    assert (await memory.admin.rebuild(tenant)).ok
 
 
-async def test_an_import_goes_on_where_a_memory_was_edited(memory: AgentMem) -> None:
+async def test_an_import_goes_on_where_a_memory_was_edited(memory: AgentMem, tenant: str) -> None:
     """Another title is not another conversation."""
     messages = make_messages(1, length=4)
-    await memory.admin.import_messages("crew", messages[:2])
-    [note] = await memory.get_active_memories("crew")
-    await memory.update_active_memory("crew", note.id, title="Renamed")
+    await memory.admin.import_messages(tenant, messages[:2])
+    [note] = await memory.get_active_memories(tenant)
+    await memory.update_active_memory(tenant, note.id, title="Renamed")
 
-    grown = await memory.admin.import_messages("crew", messages)
+    grown = await memory.admin.import_messages(tenant, messages)
 
     assert (grown.added, grown.grown) == (0, 1)
-    [after] = await memory.get_active_memories("crew")
+    [after] = await memory.get_active_memories(tenant)
     assert (after.id, after.title, len(after.metadata["turns"])) == (note.id, "Renamed", 4)

@@ -50,65 +50,65 @@ def _ids(memories: list[ActiveMemory]) -> list[UUID]:
 
 
 @BOTH_SERVERS
-async def test_a_key_has_one_active_memory_of_an_external_id(memory: AgentMem) -> None:
+async def test_a_key_has_one_active_memory_of_an_external_id(memory: AgentMem, tenant: str) -> None:
     """A second one is refused and leaves no trace; another tenant's is another key."""
-    first = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.", key="plan")
+    first = await memory.create_active_memory(tenant, "Plan", "Ship on Friday.", key="plan")
     with pytest.raises(MemoryExistsError, match="if_exists=") as refused:
-        await memory.create_active_memory("agent-1", "Plan", "Ship on Monday.", key="plan")
-    other = await memory.create_active_memory("agent-2", "Plan", "Ship never.", key="plan")
+        await memory.create_active_memory(tenant, "Plan", "Ship on Monday.", key="plan")
+    other = await memory.create_active_memory(f"{tenant}-2", "Plan", "Ship never.", key="plan")
 
-    assert (refused.value.external_id, refused.value.key, refused.value.memory_id) == ("agent-1", "plan", first.id)
+    assert (refused.value.external_id, refused.value.key, refused.value.memory_id) == (tenant, "plan", first.id)
     assert (first.key, other.key) == ("plan", "plan")
-    assert (await only_memory(memory, "agent-1")).content == "Ship on Friday."
-    assert await head_of(memory, "agent-1") == 1
-    assert (await memory.create_active_memory("agent-1", "Note", "Without a key.")).key is None
+    assert (await only_memory(memory, tenant)).content == "Ship on Friday."
+    assert await head_of(memory, tenant) == 1
+    assert (await memory.create_active_memory(tenant, "Note", "Without a key.")).key is None
 
 
-async def test_of_tasks_that_create_a_key_at_once_one_wins(memory: AgentMem) -> None:
+async def test_of_tasks_that_create_a_key_at_once_one_wins(memory: AgentMem, tenant: str) -> None:
     """It is decided under the stream's lock: one memory comes into being, and all others are told whose the key is."""
     made = await asyncio.gather(
-        *(memory.create_active_memory("agent-1", "Plan", f"By {n}.", key="plan") for n in range(20)),
+        *(memory.create_active_memory(tenant, "Plan", f"By {n}.", key="plan") for n in range(20)),
         return_exceptions=True,
     )
 
     (winner,) = [one for one in made if isinstance(one, ActiveMemory)]
     assert {one.memory_id for one in made if isinstance(one, MemoryExistsError)} == {winner.id}
-    assert await head_of(memory, "agent-1") == 1
+    assert await head_of(memory, tenant) == 1
 
 
-async def test_a_creation_may_replace_what_has_the_key(memory: AgentMem) -> None:
+async def test_a_creation_may_replace_what_has_the_key(memory: AgentMem, tenant: str) -> None:
     """With "update" the memory is what the call would have created, as its next version; equal passages stay."""
     first = await memory.create_active_memory(
-        "agent-1", "Plan", "The gate is green.\n\nThe door is red.", description="Old", metadata={"a": 1}, key="plan"
+        tenant, "Plan", "The gate is green.\n\nThe door is red.", description="Old", metadata={"a": 1}, key="plan"
     )
     second = await memory.create_active_memory(
-        "agent-1", "Colours", "The gate is green.\n\nThe door is blue.", key="plan", if_exists="update", actor="ann"
+        tenant, "Colours", "The gate is green.\n\nThe door is blue.", key="plan", if_exists="update", actor="ann"
     )
 
     assert (second.id, second.version, second.title, second.actor) == (first.id, 2, "Colours", "ann")
     assert (second.description, second.metadata) == (None, {})
     assert second.write is not None
     assert (second.write.chunks_added, second.write.chunks_kept, second.write.chunks_ended) == (1, 1, 1)
-    assert [event.kind for event in await all_events(memory, "agent-1")] == ["memory.created", "memory.updated"]
-    assert (await only_memory(memory, "agent-1")).content == "The gate is green.\n\nThe door is blue."
+    assert [event.kind for event in await all_events(memory, tenant)] == ["memory.created", "memory.updated"]
+    assert (await only_memory(memory, tenant)).content == "The gate is green.\n\nThe door is blue."
 
 
-async def test_a_creation_may_return_what_has_the_key(memory: AgentMem) -> None:
+async def test_a_creation_may_return_what_has_the_key(memory: AgentMem, tenant: str) -> None:
     """With "return" nothing is written; where nobody has the key, both create."""
-    first = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.", key="plan", if_exists="return")
-    again = await memory.create_active_memory("agent-1", "Other", "Ship on Monday.", key="plan", if_exists="return")
-    new = await memory.create_active_memory("agent-1", "Note", "A note.", key="note", if_exists="update")
+    first = await memory.create_active_memory(tenant, "Plan", "Ship on Friday.", key="plan", if_exists="return")
+    again = await memory.create_active_memory(tenant, "Other", "Ship on Monday.", key="plan", if_exists="return")
+    new = await memory.create_active_memory(tenant, "Note", "A note.", key="note", if_exists="update")
 
     assert (again.id, again.content, again.write) == (first.id, "Ship on Friday.", None)
     assert (new.version, new.write is not None) == (1, True)
-    assert await head_of(memory, "agent-1") == 2
+    assert await head_of(memory, tenant) == 2
 
 
-async def test_many_that_want_a_memory_of_their_own_name_get_the_same(memory: AgentMem) -> None:
+async def test_many_that_want_a_memory_of_their_own_name_get_the_same(memory: AgentMem, tenant: str) -> None:
     """Get or create from twenty tasks: one creates it, the others get it."""
     made = await asyncio.gather(
         *(
-            memory.create_active_memory("agent-1", "Profile", f"Seen by {n}.", key="profile", if_exists="return")
+            memory.create_active_memory(tenant, "Profile", f"Seen by {n}.", key="profile", if_exists="return")
             for n in range(20)
         )
     )
@@ -131,91 +131,93 @@ async def test_many_that_want_a_memory_of_their_own_name_get_the_same(memory: Ag
         ({"if_exists": "return"}, "without a key"),
     ],
 )
-async def test_a_key_that_is_none_is_refused(memory: AgentMem, arguments: dict[str, Any], problem: str) -> None:
+async def test_a_key_that_is_none_is_refused(
+    memory: AgentMem, tenant: str, arguments: dict[str, Any], problem: str
+) -> None:
     """The message names the argument, and nothing is written."""
     with pytest.raises(InvalidInputError, match=problem):
-        await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.", **arguments)
-    assert await head_of(memory, "agent-1") == 0
+        await memory.create_active_memory(tenant, "Plan", "Ship on Friday.", **arguments)
+    assert await head_of(memory, tenant) == 0
 
 
-async def test_a_key_may_have_256_characters(memory: AgentMem) -> None:
+async def test_a_key_may_have_256_characters(memory: AgentMem, tenant: str) -> None:
     """Of any kind, four bytes each."""
     key = "🗝" * 256
-    await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.", key=key)
+    await memory.create_active_memory(tenant, "Plan", "Ship on Friday.", key=key)
 
-    assert [one.key for one in await memory.get_active_memories("agent-1", keys=[key])] == [key]
-    assert (await memory.update_active_memory("agent-1", key=key, title="Plans")).title == "Plans"
+    assert [one.key for one in await memory.get_active_memories(tenant, keys=[key])] == [key]
+    assert (await memory.update_active_memory(tenant, key=key, title="Plans")).title == "Plans"
 
 
 # In place of an id ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_memory_is_changed_and_archived_by_its_key(memory: AgentMem) -> None:
+async def test_a_memory_is_changed_and_archived_by_its_key(memory: AgentMem, tenant: str) -> None:
     """A key says the same as the id; an update does not change it."""
-    note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.", key="plan")
-    updated = await memory.update_active_memory("agent-1", key="plan", content="Ship on Monday.", expected_version=1)
+    note = await memory.create_active_memory(tenant, "Plan", "Ship on Friday.", key="plan")
+    updated = await memory.update_active_memory(tenant, key="plan", content="Ship on Monday.", expected_version=1)
     with pytest.raises(VersionConflictError):
-        await memory.update_active_memory("agent-1", key="plan", content="Ship never.", expected_version=1)
-    archived = await memory.admin.archive("agent-1", key="plan")
+        await memory.update_active_memory(tenant, key="plan", content="Ship never.", expected_version=1)
+    archived = await memory.admin.archive(tenant, key="plan")
 
     assert (updated.id, updated.key, updated.version) == (note.id, "plan", 2)
     assert (archived.id, archived.key, archived.archived_at is not None) == (note.id, "plan", True)
-    events = await all_events(memory, "agent-1")
+    events = await all_events(memory, tenant)
     assert [event.kind for event in events] == ["memory.created", "memory.updated", "memory.archived"]
     assert events[0].payload["key"] == "plan"
     assert "key" not in events[1].payload
 
 
-async def test_a_key_that_no_active_memory_has_is_not_found(memory: AgentMem) -> None:
+async def test_a_key_that_no_active_memory_has_is_not_found(memory: AgentMem, tenant: str) -> None:
     """Neither a new one, nor another tenant's, nor one whose memory is archived; the error says the key."""
-    await memory.create_active_memory("agent-2", "Plan", "Ship on Friday.", key="theirs")
-    await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.", key="done")
-    await memory.admin.archive("agent-1", key="done")
-    head = await head_of(memory, "agent-1")
+    await memory.create_active_memory(f"{tenant}-2", "Plan", "Ship on Friday.", key="theirs")
+    await memory.create_active_memory(tenant, "Plan", "Ship on Friday.", key="done")
+    await memory.admin.archive(tenant, key="done")
+    head = await head_of(memory, tenant)
 
     for key in ("new", "theirs", "done"):
         for attempt in (
-            memory.update_active_memory("agent-1", key=key, title="Plans"),
-            memory.update_active_memory("agent-1", key=key, append="More."),
-            memory.admin.archive("agent-1", key=key),
+            memory.update_active_memory(tenant, key=key, title="Plans"),
+            memory.update_active_memory(tenant, key=key, append="More."),
+            memory.admin.archive(tenant, key=key),
         ):
             with pytest.raises(MemoryNotFoundError, match=f"key '{key}'") as refused:
                 await attempt
             assert (refused.value.key, refused.value.memory_id) == (key, None)
-    assert await head_of(memory, "agent-1") == head
+    assert await head_of(memory, tenant) == head
 
 
-async def test_a_memory_is_named_by_its_id_or_its_key(memory: AgentMem) -> None:
+async def test_a_memory_is_named_by_its_id_or_its_key(memory: AgentMem, tenant: str) -> None:
     """With both, or with neither, it would be open which memory is meant."""
-    note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.", key="plan")
+    note = await memory.create_active_memory(tenant, "Plan", "Ship on Friday.", key="plan")
 
     for arguments, problem in (({"memory_id": note.id, "key": "plan"}, "both"), ({}, "neither")):
         named: dict[str, Any] = arguments
         for attempt in (
-            memory.update_active_memory("agent-1", title="Plans", **named),
-            memory.update_active_memory("agent-1", append="More.", **named),
-            memory.admin.archive("agent-1", **named),
+            memory.update_active_memory(tenant, title="Plans", **named),
+            memory.update_active_memory(tenant, append="More.", **named),
+            memory.admin.archive(tenant, **named),
         ):
             with pytest.raises(InvalidInputError, match=f"memory_id or key.*{problem}"):
                 await attempt
-    assert await head_of(memory, "agent-1") == 1
+    assert await head_of(memory, tenant) == 1
 
 
 # Through time ---------------------------------------------------------------------------------------------------------
 
 
-async def test_an_archived_memory_gives_its_key_up(memory: AgentMem) -> None:
+async def test_an_archived_memory_gives_its_key_up(memory: AgentMem, tenant: str) -> None:
     """What is created then is a new memory; the old one keeps its history, and has had the key at its time."""
-    old = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.", key="plan", occurred_at=_JANUARY)
-    archived = await memory.admin.archive("agent-1", key="plan", occurred_at=_MARCH)
-    new = await memory.create_active_memory("agent-1", "Plan", "Ship in May.", key="plan", occurred_at=_MAY)
+    old = await memory.create_active_memory(tenant, "Plan", "Ship on Friday.", key="plan", occurred_at=_JANUARY)
+    archived = await memory.admin.archive(tenant, key="plan", occurred_at=_MARCH)
+    new = await memory.create_active_memory(tenant, "Plan", "Ship in May.", key="plan", occurred_at=_MAY)
 
     assert new.id != old.id
-    assert [one.id for one in await memory.get_active_memories("agent-1", keys=["plan"])] == [new.id]
-    assert (await memory.update_active_memory("agent-1", key="plan", title="Plans")).id == new.id
+    assert [one.id for one in await memory.get_active_memories(tenant, keys=["plan"])] == [new.id]
+    assert (await memory.update_active_memory(tenant, key="plan", title="Plans")).id == new.id
 
     async def holder(**moment: datetime | None) -> list[UUID]:
-        return _ids(await memory.admin.active_memories("agent-1", key="plan", **moment))
+        return _ids(await memory.admin.active_memories(tenant, key="plan", **moment))
 
     assert await holder() == [new.id]
     assert await holder(as_of=_JANUARY - timedelta(days=1)) == []
@@ -226,21 +228,21 @@ async def test_an_archived_memory_gives_its_key_up(memory: AgentMem) -> None:
     assert await holder(as_of=_MAY, known_at=old.created_at) == [old.id]
     assert archived.archived_at is not None
     assert await holder(as_of=_MAY, known_at=archived.archived_at) == []
-    assert await memory.admin.active_memories("agent-1", key="other") == []
-    histories = [await memory.admin.history("agent-1", one.id) for one in (old, new)]
+    assert await memory.admin.active_memories(tenant, key="other") == []
+    histories = [await memory.admin.history(tenant, one.id) for one in (old, new)]
     assert [one.key for one in histories] == ["plan", "plan"]
-    assert (await memory.admin.verify("agent-1")).ok
+    assert (await memory.admin.verify(tenant)).ok
 
 
-async def test_of_two_that_held_a_key_at_a_time_the_last_created_counts(memory: AgentMem) -> None:
+async def test_of_two_that_held_a_key_at_a_time_the_last_created_counts(memory: AgentMem, tenant: str) -> None:
     """A successor that was true earlier than its predecessor ended: a key names one memory at any moment."""
-    old = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.", key="plan", occurred_at=_JANUARY)
-    await memory.admin.archive("agent-1", old.id, occurred_at=_MAY)
-    new = await memory.create_active_memory("agent-1", "Plan", "Ship in May.", key="plan", occurred_at=_MARCH)
+    old = await memory.create_active_memory(tenant, "Plan", "Ship on Friday.", key="plan", occurred_at=_JANUARY)
+    await memory.admin.archive(tenant, old.id, occurred_at=_MAY)
+    new = await memory.create_active_memory(tenant, "Plan", "Ship in May.", key="plan", occurred_at=_MARCH)
 
-    assert _ids(await memory.admin.active_memories("agent-1", as_of=_MARCH)) == [new.id]
-    assert _ids(await memory.admin.active_memories("agent-1", as_of=_MARCH, key="plan")) == [new.id]
-    assert _ids(await memory.admin.active_memories("agent-1", as_of=_JANUARY)) == [old.id]
+    assert _ids(await memory.admin.active_memories(tenant, as_of=_MARCH)) == [new.id]
+    assert _ids(await memory.admin.active_memories(tenant, as_of=_MARCH, key="plan")) == [new.id]
+    assert _ids(await memory.admin.active_memories(tenant, as_of=_JANUARY)) == [old.id]
 
 
 async def test_an_erased_memory_leaves_its_key_free(memory: AgentMem, server: Server, database: str) -> None:
@@ -257,52 +259,52 @@ async def test_an_erased_memory_leaves_its_key_free(memory: AgentMem, server: Se
     assert (await memory.create_active_memory("agent-1", "Plan", "A new one.", key="maria.lopez")).version == 1
 
 
-async def test_a_text_that_stands_in_a_key_is_erased(memory: AgentMem) -> None:
+async def test_a_text_that_stands_in_a_key_is_erased(memory: AgentMem, tenant: str) -> None:
     """Whoever is to be forgotten is found by the key that names him as well."""
-    note = await memory.create_active_memory("agent-1", "Profile", "Likes tea.", key="users/maria.lopez")
-    kept = await memory.create_active_memory("agent-1", "Profile", "Likes coffee.", key="users/piet")
+    note = await memory.create_active_memory(tenant, "Profile", "Likes tea.", key="users/maria.lopez")
+    kept = await memory.create_active_memory(tenant, "Profile", "Likes coffee.", key="users/piet")
 
-    receipt = await memory.admin.erase("agent-1", text="maria.lopez")
+    receipt = await memory.admin.erase(tenant, text="maria.lopez")
 
     assert receipt.memory_ids == (note.id,)
     assert (await memory.admin.verify_erased(receipt, text="maria.lopez")).ok
-    assert _ids(await memory.get_active_memories("agent-1")) == [kept.id]
+    assert _ids(await memory.get_active_memories(tenant)) == [kept.id]
 
 
-async def test_a_retry_returns_the_memory_that_the_first_call_made(memory: AgentMem) -> None:
+async def test_a_retry_returns_the_memory_that_the_first_call_made(memory: AgentMem, tenant: str) -> None:
     """An idempotency key comes before the key: also once the memory is archived, and where an update replaced it."""
-    first = await memory.create_active_memory("agent-1", "Plan", "Ship.", key="plan", idempotency_key="call-1")
-    again = await memory.create_active_memory("agent-1", "Plan", "Ship.", key="plan", idempotency_key="call-1")
+    first = await memory.create_active_memory(tenant, "Plan", "Ship.", key="plan", idempotency_key="call-1")
+    again = await memory.create_active_memory(tenant, "Plan", "Ship.", key="plan", idempotency_key="call-1")
     assert again == first
     replaced: dict[str, Any] = {"key": "plan", "if_exists": "update", "idempotency_key": "call-2"}
-    second = await memory.create_active_memory("agent-1", "Plan", "Ship soon.", **replaced)
-    await memory.update_active_memory("agent-1", key="plan", content="Ship now.")
-    assert await memory.create_active_memory("agent-1", "Plan", "Ship soon.", **replaced) == second
-    updated = await memory.update_active_memory("agent-1", key="plan", title="Plans", idempotency_key="call-3")
-    await memory.admin.archive("agent-1", key="plan")
-    assert await memory.update_active_memory("agent-1", key="plan", title="Plans", idempotency_key="call-3") == updated
-    assert await memory.create_active_memory("agent-1", "Plan", "Ship.", key="plan", idempotency_key="call-1") == first
+    second = await memory.create_active_memory(tenant, "Plan", "Ship soon.", **replaced)
+    await memory.update_active_memory(tenant, key="plan", content="Ship now.")
+    assert await memory.create_active_memory(tenant, "Plan", "Ship soon.", **replaced) == second
+    updated = await memory.update_active_memory(tenant, key="plan", title="Plans", idempotency_key="call-3")
+    await memory.admin.archive(tenant, key="plan")
+    assert await memory.update_active_memory(tenant, key="plan", title="Plans", idempotency_key="call-3") == updated
+    assert await memory.create_active_memory(tenant, "Plan", "Ship.", key="plan", idempotency_key="call-1") == first
     for other in ({"key": "plans"}, {}, {"key": "plan", "if_exists": "return"}):
         asked: dict[str, Any] = other
         with pytest.raises(IdempotencyConflictError):
-            await memory.create_active_memory("agent-1", "Plan", "Ship.", idempotency_key="call-1", **asked)
-    assert await memory.get_active_memories("agent-1") == []
+            await memory.create_active_memory(tenant, "Plan", "Ship.", idempotency_key="call-1", **asked)
+    assert await memory.get_active_memories(tenant) == []
 
 
 # Reading some ---------------------------------------------------------------------------------------------------------
 
 
-async def test_some_memories_are_read_by_ids_keys_and_prefix(memory: AgentMem) -> None:
+async def test_some_memories_are_read_by_ids_keys_and_prefix(memory: AgentMem, tenant: str) -> None:
     """Of several arguments each holds; what no active memory has is left out; the order is that of creation."""
     notes = [
-        await memory.create_active_memory("agent-1", f"Note {key}", f"Text {key}.", key=key)
+        await memory.create_active_memory(tenant, f"Note {key}", f"Text {key}.", key=key)
         for key in ("b/1", "a/2", "a/1", None)
     ]
-    await memory.create_active_memory("agent-2", "Note", "Theirs.", key="a/3")
+    await memory.create_active_memory(f"{tenant}-2", "Note", "Theirs.", key="a/3")
     b1, a2, a1, _ = notes
 
     async def found(**asked: Any) -> list[UUID]:
-        return _ids(await memory.get_active_memories("agent-1", **asked))
+        return _ids(await memory.get_active_memories(tenant, **asked))
 
     assert await found(ids=[a1.id, b1.id, a1.id, uuid4()]) == [b1.id, a1.id]
     assert await found(ids=[str(a1.id)]) == [a1.id]
@@ -314,22 +316,22 @@ async def test_some_memories_are_read_by_ids_keys_and_prefix(memory: AgentMem) -
     assert await found(keys=()) == []
     assert await found(key_prefix="a/", limit=1) == [a2.id]
     assert await found(key_prefix="a/", limit=5, after=a2.id) == [a1.id]
-    await memory.admin.archive("agent-1", a2.id)
+    await memory.admin.archive(tenant, a2.id)
     assert await found(ids=[a2.id]) == []
     assert await found(keys=["a/2"]) == []
     assert await found(key_prefix="a/") == [a1.id]
 
 
 @BOTH_SERVERS
-async def test_a_prefix_finds_what_begins_with_it_and_nothing_else(memory: AgentMem) -> None:
+async def test_a_prefix_finds_what_begins_with_it_and_nothing_else(memory: AgentMem, tenant: str) -> None:
     """Whatever its last character is, the one before the surrogates and the last of all included; none is a pattern."""
     letters = ("a", "b", "%", "_", "\\", "\ud7ff", "\ue000", "\U0010ffff")
     keys = [*letters, *(first + second for first in letters for second in letters)]
     for key in keys:
-        await memory.create_active_memory("agent-1", "Note", "A note.", key=key)
+        await memory.create_active_memory(tenant, "Note", "A note.", key=key)
 
     for prefix in (*keys, "c", "\U0010ffff\U0010ffff\U0010ffff"):
-        found = [one.key for one in await memory.get_active_memories("agent-1", key_prefix=prefix)]
+        found = [one.key for one in await memory.get_active_memories(tenant, key_prefix=prefix)]
         assert found == [key for key in keys if key.startswith(prefix)], ascii(prefix)
 
 
@@ -354,31 +356,33 @@ async def test_a_prefix_finds_what_begins_with_it_and_nothing_else(memory: Agent
         ({"after": "plan"}, "after must be a UUID"),
     ],
 )
-async def test_a_selection_that_is_none_is_refused(memory: AgentMem, asked: dict[str, Any], problem: str) -> None:
+async def test_a_selection_that_is_none_is_refused(
+    memory: AgentMem, tenant: str, asked: dict[str, Any], problem: str
+) -> None:
     """The message names the argument."""
     with pytest.raises(InvalidInputError, match=problem):
-        await memory.get_active_memories("agent-1", **asked)
+        await memory.get_active_memories(tenant, **asked)
 
 
-async def test_pages_are_all_memories_once(memory: AgentMem) -> None:
+async def test_pages_are_all_memories_once(memory: AgentMem, tenant: str) -> None:
     """A page after an archived memory goes on where it was; after an erased or a foreign one it is refused."""
-    notes = [await memory.create_active_memory("agent-1", f"Note {n}", f"Text {n}.") for n in range(7)]
-    theirs = await memory.create_active_memory("agent-2", "Note", "Theirs.")
+    notes = [await memory.create_active_memory(tenant, f"Note {n}", f"Text {n}.") for n in range(7)]
+    theirs = await memory.create_active_memory(f"{tenant}-2", "Note", "Theirs.")
     read: list[UUID] = []
     after: UUID | None = None
-    while page := await memory.get_active_memories("agent-1", limit=3, after=after):
+    while page := await memory.get_active_memories(tenant, limit=3, after=after):
         read += _ids(page)
         after = page[-1].id
         # The last of the page leaves the list before the next page is asked for.
-        await memory.admin.archive("agent-1", after)
+        await memory.admin.archive(tenant, after)
 
     assert read == _ids(notes)
     for unknown in (theirs.id, uuid4()):
         with pytest.raises(MemoryNotFoundError):
-            await memory.get_active_memories("agent-1", after=unknown)
-    await memory.admin.erase("agent-1", memory_id=notes[2].id)
+            await memory.get_active_memories(tenant, after=unknown)
+    await memory.admin.erase(tenant, memory_id=notes[2].id)
     with pytest.raises(MemoryNotFoundError):
-        await memory.get_active_memories("agent-1", after=notes[2].id)
+        await memory.get_active_memories(tenant, after=notes[2].id)
 
 
 async def test_pages_neither_repeat_nor_skip_while_others_write(config: Callable[..., Config]) -> None:

@@ -17,7 +17,7 @@ MOMENT = datetime(2026, 3, 5, 9, 30, tzinfo=timezone(timedelta(hours=-7)))
 
 
 @BOTH_SERVERS
-async def test_an_event_is_read_back_as_it_was_given(memory: AgentMem) -> None:
+async def test_an_event_is_read_back_as_it_was_given(memory: AgentMem, tenant: str) -> None:
     """An unknown kind is stored whole: payload, times, actor, conversation, turn and trust."""
     payload: dict[str, Any] = {
         "text": "the door is open 🎉",
@@ -27,7 +27,7 @@ async def test_an_event_is_read_back_as_it_was_given(memory: AgentMem) -> None:
     }
 
     event = await memory.ledger.append(
-        "agent-1",
+        tenant,
         "world.observed",
         payload,
         actor="sensor-3",
@@ -38,22 +38,22 @@ async def test_an_event_is_read_back_as_it_was_given(memory: AgentMem) -> None:
         idempotency_key="k",
     )
 
-    assert await memory.ledger.read("agent-1") == [event]
+    assert await memory.ledger.read(tenant) == [event]
     assert (event.position, event.kind, event.payload) == (1, "world.observed", payload)
     assert (event.actor, event.conversation_id, event.turn) == ("sensor-3", "c-1", 0)
     assert (event.occurred_at, event.source, event.idempotency_key) == (MOMENT, "tool", "k")
 
 
 @BOTH_SERVERS
-async def test_what_is_recorded_is_also_chained(memory: AgentMem) -> None:
+async def test_what_is_recorded_is_also_chained(memory: AgentMem, tenant: str) -> None:
     """Digest and chain can be computed again from what was read, so a changed row would show."""
-    note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday", metadata={"a": 1e5, "b": 1.0})
-    await memory.update_active_memory("agent-1", note.id, content="Ship on Monday", occurred_at=MOMENT)
-    await memory.ledger.append("agent-1", "world.observed", {"x": 0.1, "y": -0.0, "z": 1e-9}, occurred_at=MOMENT)
-    await memory.admin.consolidate("agent-1")
+    note = await memory.create_active_memory(tenant, "Plan", "Ship on Friday", metadata={"a": 1e5, "b": 1.0})
+    await memory.update_active_memory(tenant, note.id, content="Ship on Monday", occurred_at=MOMENT)
+    await memory.ledger.append(tenant, "world.observed", {"x": 0.1, "y": -0.0, "z": 1e-9}, occurred_at=MOMENT)
+    await memory.admin.consolidate(tenant)
 
     chain = b""
-    for event in await all_events(memory, "agent-1"):
+    for event in await all_events(memory, tenant):
         assert event.salt is not None
         assert event.digest == event_digest(event, event.salt)
         chain = next_chain(chain, event.digest, event.position, event.recorded_at)
@@ -61,14 +61,14 @@ async def test_what_is_recorded_is_also_chained(memory: AgentMem) -> None:
 
 
 @BOTH_SERVERS
-async def test_pages_follow_one_another(memory: AgentMem) -> None:
+async def test_pages_follow_one_another(memory: AgentMem, tenant: str) -> None:
     """A page begins behind `after`; an empty page is the end."""
     for number in range(7):
-        await memory.ledger.append("agent-1", "world.observed", {"n": number})
+        await memory.ledger.append(tenant, "world.observed", {"n": number})
 
     pages: list[list[int]] = []
     after = 0
-    while page := await memory.ledger.read("agent-1", after=after, limit=3):
+    while page := await memory.ledger.read(tenant, after=after, limit=3):
         pages.append([event.payload["n"] for event in page])
         after = page[-1].position
 
@@ -76,14 +76,14 @@ async def test_pages_follow_one_another(memory: AgentMem) -> None:
 
 
 @BOTH_SERVERS
-async def test_filters_choose_by_kind_and_actor(memory: AgentMem) -> None:
+async def test_filters_choose_by_kind_and_actor(memory: AgentMem, tenant: str) -> None:
     """Filters combine, and positions stay those of the stream."""
     for number in range(8):
         kind = "agent.spoke" if number % 2 else "world.observed"
-        await memory.ledger.append("agent-1", kind, {"n": number}, actor=["ann", "bob", None, "ann"][number % 4])
+        await memory.ledger.append(tenant, kind, {"n": number}, actor=["ann", "bob", None, "ann"][number % 4])
 
     async def positions(**filters: Any) -> list[int]:
-        return [event.position for event in await memory.ledger.read("agent-1", **filters)]
+        return [event.position for event in await memory.ledger.read(tenant, **filters)]
 
     assert await positions(kinds=["agent.spoke"]) == [2, 4, 6, 8]
     assert await positions(kinds=("agent.spoke", "world.observed")) == list(range(1, 9))
@@ -94,35 +94,35 @@ async def test_filters_choose_by_kind_and_actor(memory: AgentMem) -> None:
 
 
 @BOTH_SERVERS
-async def test_an_event_of_a_users_kind_is_in_no_search(memory: AgentMem) -> None:
+async def test_an_event_of_a_users_kind_is_in_no_search(memory: AgentMem, tenant: str) -> None:
     """It changes no tier, and no memory comes into being."""
-    await memory.ledger.append("agent-1", "world.observed", {"content": "the harbour is closed"})
+    await memory.ledger.append(tenant, "world.observed", {"content": "the harbour is closed"})
 
-    assert (await memory.retrieve_memories("agent-1", "is the harbour closed?")).hits == ()
-    assert await memory.get_active_memories("agent-1") == []
+    assert (await memory.retrieve_memories(tenant, "is the harbour closed?")).hits == ()
+    assert await memory.get_active_memories(tenant) == []
 
 
-async def test_an_events_payload_may_name_anything(memory: AgentMem) -> None:
+async def test_an_events_payload_may_name_anything(memory: AgentMem, tenant: str) -> None:
     """Keys that the package's own payloads use mean nothing in a user's event, however long their values are."""
-    note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday", idempotency_key="k")
+    note = await memory.create_active_memory(tenant, "Plan", "Ship on Friday", idempotency_key="k")
     random_text = "".join(chr(33 + (n * n * 7919 + n * 104_729) % 90) for n in range(20_000))
 
-    event = await memory.ledger.append("agent-1", "world.observed", {"memory_id": random_text, "version": 7})
-    await memory.ledger.append("agent-1", "world.observed", {"memory_id": str(note.id), "version": 7})
+    event = await memory.ledger.append(tenant, "world.observed", {"memory_id": random_text, "version": 7})
+    await memory.ledger.append(tenant, "world.observed", {"memory_id": str(note.id), "version": 7})
 
-    assert (await memory.ledger.read("agent-1", kinds=["world.observed"]))[0] == event
-    assert await memory.create_active_memory("agent-1", "Plan", "Ship on Friday", idempotency_key="k") == note
+    assert (await memory.ledger.read(tenant, kinds=["world.observed"]))[0] == event
+    assert await memory.create_active_memory(tenant, "Plan", "Ship on Friday", idempotency_key="k") == note
 
 
 @BOTH_SERVERS
-async def test_a_stream_is_read_by_its_own_tenant_only(memory: AgentMem) -> None:
+async def test_a_stream_is_read_by_its_own_tenant_only(memory: AgentMem, tenant: str) -> None:
     """Each tenant's positions begin at 1 and know nothing of the others'."""
     for number in range(3):
-        await memory.ledger.append("agent-1", "world.observed", {"n": number})
-    await memory.ledger.append("agent-2", "world.observed", {"n": 7})
+        await memory.ledger.append(tenant, "world.observed", {"n": number})
+    await memory.ledger.append(f"{tenant}-2", "world.observed", {"n": 7})
 
-    assert [(event.position, event.payload) for event in await memory.ledger.read("agent-2")] == [(1, {"n": 7})]
-    assert await memory.ledger.read("agent-3") == []
+    assert [(event.position, event.payload) for event in await memory.ledger.read(f"{tenant}-2")] == [(1, {"n": 7})]
+    assert await memory.ledger.read(f"{tenant}-3") == []
 
 
 REFUSED_EVENTS: list[tuple[str, dict[str, Any], str]] = [
@@ -158,15 +158,17 @@ REFUSED_EVENTS: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-async def test_a_wrong_event_is_refused_before_any_write(memory: AgentMem, subtests: pytest.Subtests) -> None:
+async def test_a_wrong_event_is_refused_before_any_write(
+    memory: AgentMem, tenant: str, subtests: pytest.Subtests
+) -> None:
     """The message names the value and the limit, and the ledger did not move."""
-    valid: dict[str, Any] = {"external_id": "agent-1", "kind": "world.observed", "payload": {}}
+    valid: dict[str, Any] = {"external_id": tenant, "kind": "world.observed", "payload": {}}
 
     for case, arguments, message in REFUSED_EVENTS:
         with subtests.test(case):
             with pytest.raises(InvalidInputError, match=message):
                 await memory.ledger.append(**(valid | arguments))
-            assert await head_of(memory, "agent-1") == 0
+            assert await head_of(memory, tenant) == 0
 
 
 REFUSED_READS: list[tuple[dict[str, Any], str]] = [
@@ -193,26 +195,26 @@ async def test_a_wrong_question_to_the_ledger_is_refused(memory: AgentMem, subte
             await memory.ledger.read(**({"external_id": "agent-1"} | arguments))
 
 
-async def test_times_at_both_ends_of_the_calendar_are_stored(memory: AgentMem) -> None:
+async def test_times_at_both_ends_of_the_calendar_are_stored(memory: AgentMem, tenant: str) -> None:
     """The first and the last moment that Python and PostgreSQL agree on."""
     for moment in (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)):
-        event = await memory.ledger.append("agent-1", "world.observed", {}, occurred_at=moment)
+        event = await memory.ledger.append(tenant, "world.observed", {}, occurred_at=moment)
         assert event.occurred_at == moment
 
-    events = await all_events(memory, "agent-1")
+    events = await all_events(memory, tenant)
     assert [event.occurred_at.year for event in events] == [1, 9999]
     # Recording time is the server's, whatever the world's time is said to be.
     assert events[0].recorded_at <= events[1].recorded_at < datetime.now(UTC) + timedelta(minutes=5)
 
 
-async def test_an_append_is_refused_if_the_conversation_went_on(memory: AgentMem) -> None:
+async def test_an_append_is_refused_if_the_conversation_went_on(memory: AgentMem, tenant: str) -> None:
     """Of two writers that read the same position one wins, and the other one leaves no trace."""
-    first = await memory.ledger.append("agent-1", "chat.saved", {"n": 1}, conversation_id="chat", expected_position=0)
+    first = await memory.ledger.append(tenant, "chat.saved", {"n": 1}, conversation_id="chat", expected_position=0)
 
     results = await asyncio.gather(
         *(
             memory.ledger.append(
-                "agent-1", "chat.saved", {"n": n}, conversation_id="chat", expected_position=first.position
+                tenant, "chat.saved", {"n": n}, conversation_id="chat", expected_position=first.position
             )
             for n in range(2, 8)
         ),
@@ -223,99 +225,99 @@ async def test_an_append_is_refused_if_the_conversation_went_on(memory: AgentMem
     assert len(refused) == 5
     assert {(error.expected_position, error.position) for error in refused} == {(1, 2)}
     assert "read the conversation again" in str(refused[0])
-    assert await memory.ledger.head("agent-1") == 2
+    assert await memory.ledger.head(tenant) == 2
 
 
-async def test_an_expected_position_is_that_of_a_kind_in_a_conversation(memory: AgentMem) -> None:
+async def test_an_expected_position_is_that_of_a_kind_in_a_conversation(memory: AgentMem, tenant: str) -> None:
     """Other kinds, other conversations and other tenants do not count."""
-    await memory.ledger.append("agent-1", "chat.saved", {}, conversation_id="chat", expected_position=0)
-    await memory.ledger.append("agent-1", "chat.seen", {}, conversation_id="chat", expected_position=0)
-    await memory.ledger.append("agent-1", "chat.saved", {}, conversation_id="other", expected_position=0)
-    await memory.ledger.append("agent-2", "chat.saved", {}, conversation_id="chat", expected_position=0)
+    await memory.ledger.append(tenant, "chat.saved", {}, conversation_id="chat", expected_position=0)
+    await memory.ledger.append(tenant, "chat.seen", {}, conversation_id="chat", expected_position=0)
+    await memory.ledger.append(tenant, "chat.saved", {}, conversation_id="other", expected_position=0)
+    await memory.ledger.append(f"{tenant}-2", "chat.saved", {}, conversation_id="chat", expected_position=0)
 
-    event = await memory.ledger.append("agent-1", "chat.saved", {}, conversation_id="chat", expected_position=1)
+    event = await memory.ledger.append(tenant, "chat.saved", {}, conversation_id="chat", expected_position=1)
 
     assert event.position == 4
 
 
-async def test_a_repeated_append_is_no_conflict_with_itself(memory: AgentMem) -> None:
+async def test_a_repeated_append_is_no_conflict_with_itself(memory: AgentMem, tenant: str) -> None:
     """Its key is looked up first."""
     given: dict[str, Any] = {"conversation_id": "chat", "expected_position": 0, "idempotency_key": "k"}
-    first = await memory.ledger.append("agent-1", "chat.saved", {}, **given)
+    first = await memory.ledger.append(tenant, "chat.saved", {}, **given)
 
-    assert await memory.ledger.append("agent-1", "chat.saved", {}, **given) == first
+    assert await memory.ledger.append(tenant, "chat.saved", {}, **given) == first
     with pytest.raises(IdempotencyConflictError):
-        await memory.ledger.append("agent-1", "chat.saved", {}, **given | {"expected_position": 1})
+        await memory.ledger.append(tenant, "chat.saved", {}, **given | {"expected_position": 1})
 
 
-async def test_an_erased_event_is_no_longer_the_last_of_its_conversation(memory: AgentMem) -> None:
+async def test_an_erased_event_is_no_longer_the_last_of_its_conversation(memory: AgentMem, tenant: str) -> None:
     """Who read it before the erasure cannot build on it."""
-    await memory.ledger.append("agent-1", "chat.saved", {}, conversation_id="chat", expected_position=0)
-    await memory.admin.erase("agent-1", conversation_id="chat")
+    await memory.ledger.append(tenant, "chat.saved", {}, conversation_id="chat", expected_position=0)
+    await memory.admin.erase(tenant, conversation_id="chat")
 
     with pytest.raises(PositionConflictError):
-        await memory.ledger.append("agent-1", "chat.saved", {}, conversation_id="chat", expected_position=1)
+        await memory.ledger.append(tenant, "chat.saved", {}, conversation_id="chat", expected_position=1)
 
-    assert await memory.ledger.read_conversation("agent-1", "chat") == []
+    assert await memory.ledger.read_conversation(tenant, "chat") == []
 
 
 @pytest.mark.parametrize("position", [-1, 1.5, True, "1"])
-async def test_an_odd_expected_position_is_refused(memory: AgentMem, position: Any) -> None:
+async def test_an_odd_expected_position_is_refused(memory: AgentMem, tenant: str, position: Any) -> None:
     """And so is one without a conversation."""
     with pytest.raises(InvalidInputError, match="expected_position"):
-        await memory.ledger.append("agent-1", "a.b", {}, conversation_id="chat", expected_position=position)
+        await memory.ledger.append(tenant, "a.b", {}, conversation_id="chat", expected_position=position)
     with pytest.raises(InvalidInputError, match="pass conversation_id, too"):
-        await memory.ledger.append("agent-1", "a.b", {}, expected_position=0)
+        await memory.ledger.append(tenant, "a.b", {}, expected_position=0)
 
 
-async def test_a_conversation_is_read_from_its_end(memory: AgentMem) -> None:
+async def test_a_conversation_is_read_from_its_end(memory: AgentMem, tenant: str) -> None:
     """In pages, all kinds or some, and nothing of another conversation."""
     chat = [
-        await memory.ledger.append("agent-1", f"chat.{'even' if n % 2 == 0 else 'odd'}", {"n": n}, conversation_id="c")
+        await memory.ledger.append(tenant, f"chat.{'even' if n % 2 == 0 else 'odd'}", {"n": n}, conversation_id="c")
         for n in range(7)
     ]
-    await memory.ledger.append("agent-1", "chat.even", {}, conversation_id="d")
-    await memory.ledger.append("agent-1", "chat.even", {})
+    await memory.ledger.append(tenant, "chat.even", {}, conversation_id="d")
+    await memory.ledger.append(tenant, "chat.even", {})
 
     pages = []
     before: int | None = None
-    while page := await memory.ledger.read_conversation("agent-1", "c", before=before, limit=3):
+    while page := await memory.ledger.read_conversation(tenant, "c", before=before, limit=3):
         pages.append(page)
         before = page[-1].position
 
     assert [len(page) for page in pages] == [3, 3, 1]
     assert [event for page in pages for event in page] == chat[::-1]
-    assert await memory.ledger.read_conversation("agent-1", "c", kinds=["chat.odd"]) == chat[5::-2]
-    assert await memory.ledger.read_conversation("agent-2", "c") == []
+    assert await memory.ledger.read_conversation(tenant, "c", kinds=["chat.odd"]) == chat[5::-2]
+    assert await memory.ledger.read_conversation(f"{tenant}-2", "c") == []
 
 
-async def test_the_latest_event_of_each_conversation_is_read(memory: AgentMem) -> None:
+async def test_the_latest_event_of_each_conversation_is_read(memory: AgentMem, tenant: str) -> None:
     """Of one kind, the newest first, in pages."""
     last: dict[str, Any] = {}
     for n in range(12):
         name = f"c-{n % 5}"
-        last[name] = await memory.ledger.append("agent-1", "chat.saved", {"n": n}, conversation_id=name)
-        await memory.ledger.append("agent-1", "chat.seen", {}, conversation_id=name)
-    await memory.ledger.append("agent-1", "chat.saved", {})
+        last[name] = await memory.ledger.append(tenant, "chat.saved", {"n": n}, conversation_id=name)
+        await memory.ledger.append(tenant, "chat.seen", {}, conversation_id=name)
+    await memory.ledger.append(tenant, "chat.saved", {})
     newest = sorted(last.values(), key=lambda event: -event.position)
 
-    first = await memory.ledger.read_latest("agent-1", "chat.saved", limit=3)
-    rest = await memory.ledger.read_latest("agent-1", "chat.saved", before=first[-1].position)
+    first = await memory.ledger.read_latest(tenant, "chat.saved", limit=3)
+    rest = await memory.ledger.read_latest(tenant, "chat.saved", before=first[-1].position)
 
     assert [*first, *rest] == newest
-    assert await memory.ledger.read_latest("agent-1", "chat.none") == []
+    assert await memory.ledger.read_latest(tenant, "chat.none") == []
 
 
 @pytest.mark.parametrize("before", [0, -1, True, "2"])
-async def test_an_odd_page_of_a_conversation_is_refused(memory: AgentMem, before: Any) -> None:
+async def test_an_odd_page_of_a_conversation_is_refused(memory: AgentMem, tenant: str, before: Any) -> None:
     """Positions begin with 1."""
     with pytest.raises(InvalidInputError, match="before"):
-        await memory.ledger.read_conversation("agent-1", "c", before=before)
+        await memory.ledger.read_conversation(tenant, "c", before=before)
     with pytest.raises(InvalidInputError, match="before"):
-        await memory.ledger.read_latest("agent-1", "a.b", before=before)
+        await memory.ledger.read_latest(tenant, "a.b", before=before)
 
 
-async def test_what_append_would_store_can_be_asked(memory: AgentMem) -> None:
+async def test_what_append_would_store_can_be_asked(memory: AgentMem, tenant: str) -> None:
     """Without secrets, the same again if asked twice, and nothing is written."""
     payload = {"text": "password: hunter2secret", "deep": [{"n": 1.5}]}
 
@@ -324,6 +326,6 @@ async def test_what_append_would_store_can_be_asked(memory: AgentMem) -> None:
     assert redacted == await memory.ledger.redacted({"deep": [{"n": 1.5}], "text": "password: [redacted:password]"}) | {
         "memory.redactions": {"password": 1}
     }
-    assert (await memory.ledger.append("agent-1", "a.b", payload)).payload == redacted
+    assert (await memory.ledger.append(tenant, "a.b", payload)).payload == redacted
     assert await memory.ledger.redacted({"text": "nothing"}) == {"text": "nothing"}
-    assert await memory.ledger.head("agent-1") == 1
+    assert await memory.ledger.head(tenant) == 1

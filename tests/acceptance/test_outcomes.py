@@ -49,8 +49,8 @@ async def _tell(memory: AgentMem, text: str, external_id: str = "agent-1", **oth
     return told.id
 
 
-async def _recall(memory: AgentMem, run_id: str | None = None, **others: Any) -> RetrievalResult:
-    return await memory.retrieve_memories("agent-1", others.pop("query", _ASKED), run_id=run_id, **others)
+async def _recall(memory: AgentMem, tenant: str, run_id: str | None = None, **others: Any) -> RetrievalResult:
+    return await memory.retrieve_memories(tenant, others.pop("query", _ASKED), run_id=run_id, **others)
 
 
 async def _recorded(memory: AgentMem, external_id: str = "agent-1") -> list[Event]:
@@ -58,10 +58,12 @@ async def _recorded(memory: AgentMem, external_id: str = "agent-1") -> list[Even
     return [event for event in await all_events(memory, external_id) if event.kind in kinds]
 
 
-async def _run(memory: AgentMem, run_id: str, *, success: bool, limit: int = 1, **others: Any) -> RetrievalResult:
+async def _run(
+    memory: AgentMem, tenant: str, run_id: str, *, success: bool, limit: int = 1, **others: Any
+) -> RetrievalResult:
     """A run that is given something and ends."""
-    found = await _recall(memory, run_id, limit=limit, **others)
-    await memory.admin.report_outcome("agent-1", run_id, success=success)
+    found = await _recall(memory, tenant, run_id, limit=limit, **others)
+    await memory.admin.report_outcome(tenant, run_id, success=success)
     return found
 
 
@@ -103,11 +105,11 @@ async def test_a_score_changes_by_the_documented_factor(config: MakeConfig) -> N
     """Its parts still add up to it; a chunk without outcomes keeps its score."""
     async with AgentMem(config(), clock=SetClock(_NOW)) as memory:
         await _tell(memory, f"{_LEFT}\n\n{_BOATS[0]}")
-        before = {hit.content: hit for hit in (await _recall(memory)).hits}
+        before = {hit.content: hit for hit in (await _recall(memory, "agent-1")).hits}
         for run, success in (("a", True), ("b", True), ("c", False)):
-            await _run(memory, run, success=success)
+            await _run(memory, "agent-1", run, success=success)
 
-        after = {hit.content: hit for hit in (await _recall(memory)).hits}
+        after = {hit.content: hit for hit in (await _recall(memory, "agent-1")).hits}
 
     assert len(after) == 2
     [lesson, boat] = after
@@ -122,11 +124,11 @@ async def test_as_many_failures_as_successes_change_nothing(config: MakeConfig) 
     """The counts are shown all the same."""
     async with AgentMem(config(), clock=SetClock(_NOW)) as memory:
         await _tell(memory, _LEFT)
-        [before] = (await _recall(memory)).hits
-        await _run(memory, "a", success=True)
-        await _run(memory, "b", success=False)
+        [before] = (await _recall(memory, "agent-1")).hits
+        await _run(memory, "agent-1", "a", success=True)
+        await _run(memory, "agent-1", "b", success=False)
 
-        [after] = (await _recall(memory)).hits
+        [after] = (await _recall(memory, "agent-1")).hits
 
     assert after == before.model_copy(update={"successes": 1, "failures": 1})
 
@@ -152,15 +154,15 @@ async def test_a_smaller_limit_returns_the_first_hits_of_a_larger_one(config: Ma
     async with AgentMem(config(), clock=SetClock(_NOW)) as memory:
         for number in range(60):
             await _tell(memory, " ".join(dice.sample(words, 7)) + f" {number}.")
-        for rank, hit in enumerate((await _recall(memory, limit=50)).hits):
+        for rank, hit in enumerate((await _recall(memory, "agent-1", limit=50)).hits):
             for repeat in range(4):
                 run = f"{rank}-{repeat}"
-                await _recall(memory, run, query=hit.content, limit=1)
+                await _recall(memory, "agent-1", run, query=hit.content, limit=1)
                 await memory.admin.report_outcome("agent-1", run, success=rank % 5 == 4)
 
-        whole = [hit.chunk_id for hit in (await _recall(memory, limit=50)).hits]
+        whole = [hit.chunk_id for hit in (await _recall(memory, "agent-1", limit=50)).hits]
         for limit in range(1, 50):
-            part = [hit.chunk_id for hit in (await _recall(memory, limit=limit)).hits]
+            part = [hit.chunk_id for hit in (await _recall(memory, "agent-1", limit=limit)).hits]
             assert part == whole[:limit], limit
 
 
@@ -182,67 +184,69 @@ async def test_a_run_that_was_given_only_an_erased_fact_keeps_no_note(config: Ma
         assert (await memory.admin.verify_erased(receipt, text="Zanzibar")).ok
 
 
-async def test_a_search_of_the_past_counts_what_was_known_then(memory: AgentMem) -> None:
+async def test_a_search_of_the_past_counts_what_was_known_then(memory: AgentMem, tenant: str) -> None:
     """Outcomes that were reported later have no effect on it."""
-    await _tell(memory, _LEFT)
-    await _run(memory, "a", success=True)
-    between = (await all_events(memory, "agent-1"))[-1].recorded_at
-    await _run(memory, "b", success=False)
-    await _run(memory, "c", success=False)
+    await _tell(memory, _LEFT, external_id=tenant)
+    await _run(memory, tenant, "a", success=True)
+    between = (await all_events(memory, tenant))[-1].recorded_at
+    await _run(memory, tenant, "b", success=False)
+    await _run(memory, tenant, "c", success=False)
 
-    now, then = await _recall(memory), await _recall(memory, known_at=between)
-    before = await _recall(memory, known_at=between - timedelta(microseconds=1))
+    now, then = await _recall(memory, tenant), await _recall(memory, tenant, known_at=between)
+    before = await _recall(memory, tenant, known_at=between - timedelta(microseconds=1))
 
     assert _counts(now) == {_LEFT: (1, 2)}
     assert _counts(then) == {_LEFT: (1, 0)}
     assert _counts(before) == {_LEFT: (0, 0)}
-    assert _counts(await _recall(memory, as_of=_NOW)) == {_LEFT: (1, 2)}
+    assert _counts(await _recall(memory, tenant, as_of=_NOW)) == {_LEFT: (1, 2)}
 
 
-async def test_counts_stay_with_a_chunk_until_its_words_change(memory: AgentMem) -> None:
+async def test_counts_stay_with_a_chunk_until_its_words_change(memory: AgentMem, tenant: str) -> None:
     """Consolidation keeps chunks; an edit makes new ones of the lines that it changes, and of these alone."""
-    note = await _tell(memory, f"{_LEFT}\n\n{_BOATS[0]}")
-    await _run(memory, "a", success=True)
-    await _run(memory, "b", success=False, query=_BOATS[0])
-    await memory.admin.consolidate("agent-1", note)
+    note = await _tell(memory, f"{_LEFT}\n\n{_BOATS[0]}", external_id=tenant)
+    await _run(memory, tenant, "a", success=True)
+    await _run(memory, tenant, "b", success=False, query=_BOATS[0])
+    await memory.admin.consolidate(tenant, note)
 
-    assert _counts(await _recall(memory)) == {_LEFT: (1, 0), _BOATS[0]: (0, 1)}
+    assert _counts(await _recall(memory, tenant)) == {_LEFT: (1, 0), _BOATS[0]: (0, 1)}
 
-    await memory.update_active_memory("agent-1", note, content=f"{_RIGHT}\n\n{_BOATS[0]}")
+    await memory.update_active_memory(tenant, note, content=f"{_RIGHT}\n\n{_BOATS[0]}")
 
-    assert _counts(await _recall(memory)) == {_RIGHT: (0, 0), _BOATS[0]: (0, 1)}
+    assert _counts(await _recall(memory, tenant)) == {_RIGHT: (0, 0), _BOATS[0]: (0, 1)}
 
 
 # What is recorded -----------------------------------------------------------------------------------------------------
 
 
-async def test_a_record_names_the_hits_in_order_and_no_text(memory: AgentMem) -> None:
+async def test_a_record_names_the_hits_in_order_and_no_text(memory: AgentMem, tenant: str) -> None:
     """Nothing is recorded without a run, or for a search that finds nothing."""
-    await _tell(memory, "\n\n".join(_BOATS))
-    head = await head_of(memory, "agent-1")
-    await _recall(memory, query="Where is the red boat?")
-    assert not (await _recall(memory, "run-0", query="zzyzx", min_match=1.0)).hits
-    assert await head_of(memory, "agent-1") == head
+    await _tell(memory, "\n\n".join(_BOATS), external_id=tenant)
+    head = await head_of(memory, tenant)
+    await _recall(memory, tenant, query="Where is the red boat?")
+    assert not (await _recall(memory, tenant, "run-0", query="zzyzx", min_match=1.0)).hits
+    assert await head_of(memory, tenant) == head
 
-    found = await _recall(memory, "run-1", query="Where is the red boat?", limit=2)
+    found = await _recall(memory, tenant, "run-1", query="Where is the red boat?", limit=2)
 
-    [event] = await _recorded(memory)
+    [event] = await _recorded(memory, external_id=tenant)
     assert event.kind == "memory.recalled"
     assert event.payload == {"run_id": "run-1", "chunks": [str(hit.chunk_id) for hit in found.hits]}
     assert len(found.hits) == 2
     assert found.omitted == ()
 
 
-async def test_a_run_that_recalls_again_records_only_what_is_new_to_it(memory: AgentMem) -> None:
+async def test_a_run_that_recalls_again_records_only_what_is_new_to_it(memory: AgentMem, tenant: str) -> None:
     """Each passage is named once in a run; another run begins anew."""
-    await _tell(memory, "\n\n".join(_BOATS))
+    await _tell(memory, "\n\n".join(_BOATS), external_id=tenant)
     question = "Where is the red boat?"
-    few = await _recall(memory, "run-1", query=question, limit=1)
-    await _recall(memory, "run-1", query=question, limit=1)
-    more = await _recall(memory, "run-1", query=question, limit=3)
-    await _recall(memory, "run-2", query=question, limit=1)
+    few = await _recall(memory, tenant, "run-1", query=question, limit=1)
+    await _recall(memory, tenant, "run-1", query=question, limit=1)
+    more = await _recall(memory, tenant, "run-1", query=question, limit=3)
+    await _recall(memory, tenant, "run-2", query=question, limit=1)
 
-    named = [(event.payload["run_id"], event.payload["chunks"]) for event in await _recorded(memory)]
+    named = [
+        (event.payload["run_id"], event.payload["chunks"]) for event in await _recorded(memory, external_id=tenant)
+    ]
 
     ids = [str(hit.chunk_id) for hit in more.hits]
     assert len(ids) == 3
@@ -250,24 +254,26 @@ async def test_a_run_that_recalls_again_records_only_what_is_new_to_it(memory: A
     assert named == [("run-1", ids[:1]), ("run-1", ids[1:]), ("run-2", ids[:1])]
 
 
-async def test_searches_of_one_run_at_once_name_each_passage_once(memory: AgentMem) -> None:
+async def test_searches_of_one_run_at_once_name_each_passage_once(memory: AgentMem, tenant: str) -> None:
     """The writers of a stream take turns, and each looks again once it is its turn."""
-    await _tell(memory, "\n\n".join(_BOATS))
+    await _tell(memory, "\n\n".join(_BOATS), external_id=tenant)
 
-    await asyncio.gather(*(_recall(memory, "run-1", query="Where is the boat?", limit=n) for n in (1, 2, 3) * 5))
+    await asyncio.gather(
+        *(_recall(memory, tenant, "run-1", query="Where is the boat?", limit=n) for n in (1, 2, 3) * 5)
+    )
 
-    named = [chunk_id for event in await _recorded(memory) for chunk_id in event.payload["chunks"]]
+    named = [chunk_id for event in await _recorded(memory, external_id=tenant) for chunk_id in event.payload["chunks"]]
     assert len(named) == len(set(named)) == 3
-    assert (await memory.admin.verify()).ok
+    assert (await memory.admin.verify(tenant)).ok
 
 
-async def test_a_search_of_the_past_is_recorded_too(memory: AgentMem) -> None:
+async def test_a_search_of_the_past_is_recorded_too(memory: AgentMem, tenant: str) -> None:
     """The run was given it, whenever it held."""
-    await _tell(memory, _LEFT)
+    await _tell(memory, _LEFT, external_id=tenant)
 
-    found = await _recall(memory, "run-1", as_of=_NOW)
+    found = await _recall(memory, tenant, "run-1", as_of=_NOW)
 
-    [event] = await _recorded(memory)
+    [event] = await _recorded(memory, external_id=tenant)
     assert event.payload["chunks"] == [str(hit.chunk_id) for hit in found.hits]
 
 
@@ -280,7 +286,7 @@ async def test_what_a_model_looked_up_for_its_answer_is_not_recorded(config: Mak
     async with AgentMem(config(), models=AgentModels(memory_retrieve=model.model)) as memory:
         await _tell(memory, f"{_LEFT}\n\n{_BOATS[0]}")
 
-        found = await _recall(memory, "run-1", limit=1, synthesis=True)
+        found = await _recall(memory, "agent-1", "run-1", limit=1, synthesis=True)
 
         [event] = await _recorded(memory)
     assert _BOATS[0] in model.shown
@@ -295,7 +301,7 @@ async def test_hits_are_returned_even_if_they_cannot_be_recorded(
     head = await head_of(memory, "agent-1")
 
     async with refusing(test_server.administrator(database), "memory_event", "kind <> 'memory.recalled'"):
-        found = await _recall(memory, "run-1")
+        found = await _recall(memory, "agent-1", "run-1")
 
     assert texts(found) == [_LEFT]
     assert found.omitted == (Omission(reason="run_not_recorded", count=1),)
@@ -303,7 +309,7 @@ async def test_hits_are_returned_even_if_they_cannot_be_recorded(
     with pytest.raises(RunNotFoundError):
         await memory.admin.report_outcome("agent-1", "run-1", success=True)
     # Once the store takes it, the same run records it.
-    assert (await _recall(memory, "run-1")).omitted == ()
+    assert (await _recall(memory, "agent-1", "run-1")).omitted == ()
 
 
 async def test_a_search_that_is_cancelled_while_it_records_ends_and_records_nothing(
@@ -313,72 +319,74 @@ async def test_a_search_that_is_cancelled_while_it_records_ends_and_records_noth
     await _tell(memory, _LEFT)
     head = await head_of(memory, "agent-1")
     async with streams_held(test_server.administrator(database)) as queued:
-        search = asyncio.create_task(_recall(memory, "run-1"))
+        search = asyncio.create_task(_recall(memory, "agent-1", "run-1"))
         await queued(1)
         search.cancel()
         with pytest.raises(asyncio.CancelledError):
             await search
 
     assert await head_of(memory, "agent-1") == head
-    assert (await _recall(memory, "run-1")).omitted == ()
+    assert (await _recall(memory, "agent-1", "run-1")).omitted == ()
     assert len(await _recorded(memory)) == 1
 
 
 @pytest.mark.parametrize("run_id", ["", " run", "a\nb", "x" * 257, 7])
-async def test_an_invalid_run_id_is_refused_before_anything_is_searched(memory: AgentMem, run_id: Any) -> None:
+async def test_an_invalid_run_id_is_refused_before_anything_is_searched(
+    memory: AgentMem, tenant: str, run_id: Any
+) -> None:
     """The message names it."""
     with pytest.raises(InvalidInputError, match="run_id"):
-        await _recall(memory, run_id)
+        await _recall(memory, tenant, run_id)
     with pytest.raises(InvalidInputError, match="run_id"):
-        await memory.admin.report_outcome("agent-1", run_id, success=True)
+        await memory.admin.report_outcome(tenant, run_id, success=True)
 
 
 # What is reported -----------------------------------------------------------------------------------------------------
 
 
-async def test_the_same_report_twice_is_written_once(memory: AgentMem) -> None:
+async def test_the_same_report_twice_is_written_once(memory: AgentMem, tenant: str) -> None:
     """The second gets what the first has recorded, with its remark."""
-    await _tell(memory, "\n\n".join(_BOATS))
-    await _recall(memory, "run-1", query="Where is the boat?")
-    first = await memory.admin.report_outcome("agent-1", "run-1", success=True, note="Found it.", actor="robin")
-    head = await head_of(memory, "agent-1")
+    await _tell(memory, "\n\n".join(_BOATS), external_id=tenant)
+    await _recall(memory, tenant, "run-1", query="Where is the boat?")
+    first = await memory.admin.report_outcome(tenant, "run-1", success=True, note="Found it.", actor="robin")
+    head = await head_of(memory, tenant)
 
-    again = await memory.admin.report_outcome("agent-1", "run-1", success=True, note="Another remark.")
+    again = await memory.admin.report_outcome(tenant, "run-1", success=True, note="Another remark.")
 
     assert again == first
     assert first == RunOutcome(run_id="run-1", success=True, note="Found it.", chunks=3, recorded_at=first.recorded_at)
-    assert await head_of(memory, "agent-1") == head
-    event = (await _recorded(memory))[-1]
+    assert await head_of(memory, tenant) == head
+    event = (await _recorded(memory, external_id=tenant))[-1]
     assert (event.kind, event.actor, event.recorded_at) == ("memory.outcome", "robin", first.recorded_at)
     assert event.payload == {"run_id": "run-1", "success": True, "note": "Found it."}
 
 
-async def test_reports_at_once_are_written_once(memory: AgentMem) -> None:
+async def test_reports_at_once_are_written_once(memory: AgentMem, tenant: str) -> None:
     """Whoever comes second finds the first."""
-    await _tell(memory, _LEFT)
-    await _recall(memory, "run-1")
+    await _tell(memory, _LEFT, external_id=tenant)
+    await _recall(memory, tenant, "run-1")
 
     reports = await asyncio.gather(
-        *(memory.admin.report_outcome("agent-1", "run-1", success=True, note=str(n)) for n in range(10))
+        *(memory.admin.report_outcome(tenant, "run-1", success=True, note=str(n)) for n in range(10))
     )
 
     assert len({report.note for report in reports}) == 1
-    assert [event.kind for event in await _recorded(memory)].count("memory.outcome") == 1
-    assert _counts(await _recall(memory)) == {_LEFT: (1, 0)}
+    assert [event.kind for event in await _recorded(memory, external_id=tenant)].count("memory.outcome") == 1
+    assert _counts(await _recall(memory, tenant)) == {_LEFT: (1, 0)}
 
 
 @pytest.mark.parametrize("success", [True, False])
-async def test_another_outcome_of_the_same_run_is_a_conflict(memory: AgentMem, success: bool) -> None:
+async def test_another_outcome_of_the_same_run_is_a_conflict(memory: AgentMem, tenant: str, success: bool) -> None:
     """What was reported first stays."""
-    await _tell(memory, _LEFT)
-    await _run(memory, "run-1", success=success)
-    head = await head_of(memory, "agent-1")
+    await _tell(memory, _LEFT, external_id=tenant)
+    await _run(memory, tenant, "run-1", success=success)
+    head = await head_of(memory, tenant)
 
-    with pytest.raises(OutcomeConflictError, match="'run-1' of external_id 'agent-1' was reported as a") as caught:
-        await memory.admin.report_outcome("agent-1", "run-1", success=not success)
+    with pytest.raises(OutcomeConflictError, match=f"'run-1' of external_id '{tenant}' was reported as a") as caught:
+        await memory.admin.report_outcome(tenant, "run-1", success=not success)
 
     assert caught.value.success is success
-    assert await head_of(memory, "agent-1") == head
+    assert await head_of(memory, tenant) == head
 
 
 @pytest.mark.parametrize("tenant", ["agent-1", "nobody"])
@@ -394,16 +402,16 @@ async def test_a_run_that_recalled_nothing_cannot_be_reported(memory: AgentMem, 
     assert (await head_of(memory, "agent-1"), await head_of(memory, tenant)) == heads
 
 
-async def test_what_is_recalled_after_the_report_does_not_count(memory: AgentMem) -> None:
+async def test_what_is_recalled_after_the_report_does_not_count(memory: AgentMem, tenant: str) -> None:
     """It had no part in how the run ended; the report stays as it was."""
-    await _tell(memory, f"{_LEFT}\n\n{_BOATS[0]}")
-    await _recall(memory, "run-1", limit=1)
-    first = await memory.admin.report_outcome("agent-1", "run-1", success=True)
-    await _recall(memory, "run-1", query=_BOATS[0], limit=1)
+    await _tell(memory, f"{_LEFT}\n\n{_BOATS[0]}", external_id=tenant)
+    await _recall(memory, tenant, "run-1", limit=1)
+    first = await memory.admin.report_outcome(tenant, "run-1", success=True)
+    await _recall(memory, tenant, "run-1", query=_BOATS[0], limit=1)
 
-    assert await memory.admin.report_outcome("agent-1", "run-1", success=True) == first
-    assert _counts(await _recall(memory)) == {_LEFT: (1, 0), _BOATS[0]: (0, 0)}
-    assert (await memory.admin.verify()).ok
+    assert await memory.admin.report_outcome(tenant, "run-1", success=True) == first
+    assert _counts(await _recall(memory, tenant)) == {_LEFT: (1, 0), _BOATS[0]: (0, 0)}
+    assert (await memory.admin.verify(tenant)).ok
 
 
 async def test_runs_of_two_tenants_with_one_name_know_nothing_of_each_other(memory: AgentMem) -> None:
@@ -424,51 +432,51 @@ async def test_runs_of_two_tenants_with_one_name_know_nothing_of_each_other(memo
     [{"success": 1}, {"success": None}, {"success": True, "note": " "}, {"success": True, "note": "x" * 2_001}],
 )
 async def test_an_invalid_report_is_refused_before_anything_is_written(
-    memory: AgentMem, arguments: dict[str, Any]
+    memory: AgentMem, tenant: str, arguments: dict[str, Any]
 ) -> None:
     """The message names the argument."""
-    await _tell(memory, _LEFT)
-    await _recall(memory, "run-1")
-    head = await head_of(memory, "agent-1")
+    await _tell(memory, _LEFT, external_id=tenant)
+    await _recall(memory, tenant, "run-1")
+    head = await head_of(memory, tenant)
 
     with pytest.raises(InvalidInputError, match=r"note|success"):
-        await memory.admin.report_outcome("agent-1", "run-1", **arguments)
+        await memory.admin.report_outcome(tenant, "run-1", **arguments)
 
-    assert await head_of(memory, "agent-1") == head
+    assert await head_of(memory, tenant) == head
 
 
-async def test_a_secret_in_a_remark_is_redacted_and_one_in_an_id_is_refused(memory: AgentMem) -> None:
+async def test_a_secret_in_a_remark_is_redacted_and_one_in_an_id_is_refused(memory: AgentMem, tenant: str) -> None:
     """Before anything is stored."""
-    await _tell(memory, _LEFT)
-    await _recall(memory, "run-1")
+    await _tell(memory, _LEFT, external_id=tenant)
+    await _recall(memory, tenant, "run-1")
 
-    report = await memory.admin.report_outcome("agent-1", "run-1", success=False, note=f"It said {_TOKEN}.")
+    report = await memory.admin.report_outcome(tenant, "run-1", success=False, note=f"It said {_TOKEN}.")
 
     assert report.note == "It said [redacted:github-token]."
-    event = (await _recorded(memory))[-1]
+    event = (await _recorded(memory, external_id=tenant))[-1]
     assert (event.payload["note"], event.redactions) == (report.note, {"github-token": 1})
-    head = await head_of(memory, "agent-1")
+    head = await head_of(memory, tenant)
     with pytest.raises(InvalidInputError, match="run_id looks like a secret"):
-        await _recall(memory, _TOKEN)
+        await _recall(memory, tenant, _TOKEN)
     with pytest.raises(InvalidInputError, match="run_id looks like a secret"):
-        await memory.admin.report_outcome("agent-1", _TOKEN, success=True)
-    assert await head_of(memory, "agent-1") == head
+        await memory.admin.report_outcome(tenant, _TOKEN, success=True)
+    assert await head_of(memory, tenant) == head
 
 
 @pytest.mark.parametrize("kind", ["memory.recalled", "memory.outcome"])
-async def test_nobody_can_append_such_an_event_by_hand(memory: AgentMem, kind: str) -> None:
+async def test_nobody_can_append_such_an_event_by_hand(memory: AgentMem, tenant: str, kind: str) -> None:
     """Whoever may append to a ledger can neither claim a recall nor an outcome."""
-    await _tell(memory, _LEFT)
-    await _recall(memory, "run-1")
-    head = await head_of(memory, "agent-1")
+    await _tell(memory, _LEFT, external_id=tenant)
+    await _recall(memory, tenant, "run-1")
+    head = await head_of(memory, tenant)
 
     with pytest.raises(InvalidInputError):
-        await memory.ledger.append("agent-1", kind, {"run_id": "run-1", "success": True})
+        await memory.ledger.append(tenant, kind, {"run_id": "run-1", "success": True})
 
     # An event of another name changes nothing.
-    await memory.ledger.append("agent-1", "recall.outcome", {"run_id": "run-1", "success": True})
-    assert await head_of(memory, "agent-1") == head + 1
-    assert _counts(await _recall(memory)) == {_LEFT: (0, 0)}
+    await memory.ledger.append(tenant, "recall.outcome", {"run_id": "run-1", "success": True})
+    assert await head_of(memory, tenant) == head + 1
+    assert _counts(await _recall(memory, tenant)) == {_LEFT: (0, 0)}
 
 
 # Rebuilt, moved and erased --------------------------------------------------------------------------------------------
@@ -478,8 +486,8 @@ async def test_a_rebuild_gives_the_same_rows(memory: AgentMem, test_server: Test
     """Those that were lost or altered, too."""
     await _tell(memory, "\n\n".join([*_BOATS, _LEFT]))
     for run, success in (("a", True), ("b", False), ("c", True)):
-        await _run(memory, run, success=success, limit=3)
-    await _recall(memory, "open")
+        await _run(memory, "agent-1", run, success=success, limit=3)
+    await _recall(memory, "agent-1", "open")
     async with superuser(test_server, database) as db:
         before = await stored_rows(db, "agent-1", with_ctid=False)
         assert len(before["recalled_chunk"]) > 6
@@ -500,14 +508,14 @@ async def test_an_export_takes_runs_and_outcomes_along(memory: AgentMem, tmp_pat
     await _tell(memory, _LEFT)
     await _tell(memory, _RIGHT)
     for run, success in (("a", True), ("b", False), ("c", False)):
-        await _run(memory, run, success=success)
+        await _run(memory, "agent-1", run, success=success)
     file = tmp_path / "memory.jsonl.zst"
     await memory.admin.export("agent-1", file)
 
     await memory.admin.import_(file, external_id="copy")
 
     copied = await memory.retrieve_memories("copy", _ASKED)
-    assert _counts(copied) == _counts(await _recall(memory))
+    assert _counts(copied) == _counts(await _recall(memory, "agent-1"))
     with pytest.raises(OutcomeConflictError):
         await memory.admin.report_outcome("copy", "a", success=False)
     assert (await memory.admin.verify()).ok
@@ -517,9 +525,9 @@ async def test_what_is_erased_no_longer_counts(memory: AgentMem, test_server: Te
     """A run that recalled something else as well stays, for that; one of which nothing is left is emptied."""
     gone = await _tell(memory, _LEFT)
     await _tell(memory, _BOATS[0])
-    both = await _recall(memory, "both", query=f"{_LEFT} {_BOATS[0]}")
+    both = await _recall(memory, "agent-1", "both", query=f"{_LEFT} {_BOATS[0]}")
     await memory.admin.report_outcome("agent-1", "both", success=True, note="All went well.")
-    await _recall(memory, "left", limit=1)
+    await _recall(memory, "agent-1", "left", limit=1)
     await memory.admin.report_outcome("agent-1", "left", success=False, note="The wheel broke off.")
     assert {hit.content for hit in both.hits} == {_LEFT, _BOATS[0]}
 
@@ -543,23 +551,23 @@ async def test_what_is_erased_no_longer_counts(memory: AgentMem, test_server: Te
         await memory.admin.report_outcome("agent-1", "left", success=False)
 
 
-async def test_a_remark_is_erased_by_its_text_and_takes_the_outcome_with_it(memory: AgentMem) -> None:
+async def test_a_remark_is_erased_by_its_text_and_takes_the_outcome_with_it(memory: AgentMem, tenant: str) -> None:
     """The run is known still, so it can be reported anew; what later runs counted on it is counted again."""
-    await _tell(memory, _LEFT)
-    await _recall(memory, "a")
-    await memory.admin.report_outcome("agent-1", "a", success=True, note="Ms Miller was pleased.")
-    await _run(memory, "b", success=True)
-    assert _counts(await _recall(memory)) == {_LEFT: (2, 0)}
+    await _tell(memory, _LEFT, external_id=tenant)
+    await _recall(memory, tenant, "a")
+    await memory.admin.report_outcome(tenant, "a", success=True, note="Ms Miller was pleased.")
+    await _run(memory, tenant, "b", success=True)
+    assert _counts(await _recall(memory, tenant)) == {_LEFT: (2, 0)}
 
-    receipt = await memory.admin.erase("agent-1", text="Ms Miller")
+    receipt = await memory.admin.erase(tenant, text="Ms Miller")
 
-    assert [event.is_erased for event in await _recorded(memory)] == [False, True, False, False]
-    assert _counts(await _recall(memory)) == {_LEFT: (1, 0)}
+    assert [event.is_erased for event in await _recorded(memory, external_id=tenant)] == [False, True, False, False]
+    assert _counts(await _recall(memory, tenant)) == {_LEFT: (1, 0)}
     assert (await memory.admin.verify_erased(receipt, text="Ms Miller")).ok
-    again = await memory.admin.report_outcome("agent-1", "a", success=False)
+    again = await memory.admin.report_outcome(tenant, "a", success=False)
     assert again.note is None
-    assert _counts(await _recall(memory)) == {_LEFT: (1, 1)}
-    assert (await memory.admin.verify()).ok
+    assert _counts(await _recall(memory, tenant)) == {_LEFT: (1, 1)}
+    assert (await memory.admin.verify(tenant)).ok
 
 
 async def test_a_run_id_that_names_somebody_is_erased_like_a_text(
@@ -567,7 +575,7 @@ async def test_a_run_id_that_names_somebody_is_erased_like_a_text(
 ) -> None:
     """With the outcome of that run."""
     await _tell(memory, _LEFT)
-    await _run(memory, "ticket of Ms Miller", success=True)
+    await _run(memory, "agent-1", "ticket of Ms Miller", success=True)
 
     receipt = await memory.admin.erase("agent-1", text="Ms Miller")
 
@@ -582,7 +590,7 @@ async def test_a_scan_finds_what_an_erasure_would_have_left(
 ) -> None:
     """Rows of runs that somebody puts back by hand."""
     gone = await _tell(memory, _LEFT)
-    await _run(memory, "run-1", success=True)
+    await _run(memory, "agent-1", "run-1", success=True)
     async with superuser(test_server, database) as db:
         [row] = await db.fetch_all("SELECT chunk_id::text AS chunk_id, position, outcome FROM recalled_chunk")
         receipt = await memory.admin.erase("agent-1", memory_id=gone)

@@ -433,13 +433,13 @@ def test_a_file_with_secrets_is_ingested_without_them(
     assert _leaks(stored) == set()
 
 
-async def test_a_write_says_what_was_redacted_and_so_does_its_event(memory: AgentMem) -> None:
+async def test_a_write_says_what_was_redacted_and_so_does_its_event(memory: AgentMem, tenant: str) -> None:
     """By rule and number, at the write, at its retry and in the ledger; nothing where nothing was."""
-    note = await memory.create_active_memory(_TENANT, "Keys", _TEXT, idempotency_key="one")
-    retried = await memory.create_active_memory(_TENANT, "Keys", _TEXT, idempotency_key="one")
-    plain = await memory.update_active_memory(_TENANT, note.id, title="Names")
-    changed = await memory.update_active_memory(_TENANT, note.id, content=f"{note.content}\n\nNow {_OTHER_TOKEN}.")
-    seen = await memory.ledger.append(_TENANT, "world.observed", {"saw": _TOKEN})
+    note = await memory.create_active_memory(tenant, "Keys", _TEXT, idempotency_key="one")
+    retried = await memory.create_active_memory(tenant, "Keys", _TEXT, idempotency_key="one")
+    plain = await memory.update_active_memory(tenant, note.id, title="Names")
+    changed = await memory.update_active_memory(tenant, note.id, content=f"{note.content}\n\nNow {_OTHER_TOKEN}.")
+    seen = await memory.ledger.append(tenant, "world.observed", {"saw": _TOKEN})
 
     assert note.write is not None
     assert retried.write is not None
@@ -449,7 +449,7 @@ async def test_a_write_says_what_was_redacted_and_so_does_its_event(memory: Agen
     assert (plain.write.redactions, changed.write.redactions) == ({}, {"github-token": 1})
     assert changed.content == f"{note.content}\n\nNow {_HIDDEN}."
     assert seen.redactions == {"github-token": 1}
-    events = await memory.ledger.read(_TENANT)
+    events = await memory.ledger.read(tenant)
     assert [event.redactions for event in events] == [
         {"github-token": 1, "payment-card": 1},
         {},
@@ -459,10 +459,10 @@ async def test_a_write_says_what_was_redacted_and_so_does_its_event(memory: Agen
     assert "redactions" not in events[1].payload
 
 
-async def test_imports_say_what_was_redacted(memory: AgentMem) -> None:
+async def test_imports_say_what_was_redacted(memory: AgentMem, tenant: str) -> None:
     """Of messages in all, of memories one by one."""
-    report = await memory.admin.import_messages(_TENANT, [{"role": "user", "text": f"{_TOKEN} and {_CARD}"}])
-    (added,) = await memory.admin.import_memories(_TENANT, [_imported(_TOKEN)])
+    report = await memory.admin.import_messages(tenant, [{"role": "user", "text": f"{_TOKEN} and {_CARD}"}])
+    (added,) = await memory.admin.import_memories(tenant, [_imported(_TOKEN)])
 
     assert report.redactions == {"github-token": 1, "payment-card": 1}
     assert added.redactions == {"github-token": 5}
@@ -493,21 +493,21 @@ async def test_others_get_their_turn_while_an_import_is_looked_through(config: C
     assert len(set(seen)) == 3
 
 
-async def test_what_was_read_is_written_again_as_it_is(memory: AgentMem) -> None:
+async def test_what_was_read_is_written_again_as_it_is(memory: AgentMem, tenant: str) -> None:
     """An agent that changes one line of a text it has read keeps the placeholders and the chunks."""
-    note = await memory.create_active_memory(_TENANT, "Keys", _TEXT)
+    note = await memory.create_active_memory(tenant, "Keys", _TEXT)
 
-    again = await memory.update_active_memory(_TENANT, note.id, content=note.content)
+    again = await memory.update_active_memory(tenant, note.id, content=note.content)
 
     assert again.content == note.content
     assert again.write is not None
     assert (again.write.chunks_added, again.write.redactions) == (0, {})
 
 
-async def test_a_key_with_another_secret_is_a_retry(memory: AgentMem) -> None:
+async def test_a_key_with_another_secret_is_a_retry(memory: AgentMem, tenant: str) -> None:
     """What is stored is the same, and a hash that told two secrets apart would tell something about them."""
-    first = await memory.create_active_memory(_TENANT, "Keys", f"It is {_TOKEN}.", idempotency_key="one")
-    second = await memory.create_active_memory(_TENANT, "Keys", f"It is {_OTHER_TOKEN}.", idempotency_key="one")
+    first = await memory.create_active_memory(tenant, "Keys", f"It is {_TOKEN}.", idempotency_key="one")
+    second = await memory.create_active_memory(tenant, "Keys", f"It is {_OTHER_TOKEN}.", idempotency_key="one")
 
     assert second.id == first.id
 
@@ -582,7 +582,7 @@ async def test_a_redactor_that_fails_lets_nothing_be_written(config: Callable[..
         assert [omission.reason for omission in found.omitted] == ["no_query_vector"]
 
 
-async def test_turns_keep_their_speakers_through_a_redaction(memory: AgentMem) -> None:
+async def test_turns_keep_their_speakers_through_a_redaction(memory: AgentMem, tenant: str) -> None:
     """Chunks begin where their turns do in the text that is stored."""
     lines = [f"Ana: my key is {_TOKEN}.\n", "Lou: mine is at home.\n", f"Ana: and {_CARD} pays.\n"]
     turns, offset = [], 0
@@ -590,10 +590,10 @@ async def test_turns_keep_their_speakers_through_a_redaction(memory: AgentMem) -
         turns.append({"start": offset, "speaker": line[:3]})
         offset += len(line)
     await memory.create_active_memory(
-        _TENANT, "Chat", "".join(lines), metadata={"turns": turns}, occurred_at=datetime(2026, 1, 1, tzinfo=UTC)
+        tenant, "Chat", "".join(lines), metadata={"turns": turns}, occurred_at=datetime(2026, 1, 1, tzinfo=UTC)
     )
 
-    found = await memory.retrieve_memories(_TENANT, "mine is at home")
+    found = await memory.retrieve_memories(tenant, "mine is at home")
 
     assert (found.hits[0].speaker, found.hits[0].content.strip()) == ("Lou", "Lou: mine is at home.")
 

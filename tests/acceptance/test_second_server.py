@@ -103,5 +103,5 @@ async def test_another_embedder_than_the_schemas_is_refused(config: Callable[...
 @BOTH_SERVERS
 async def test_another_partition_count_than_the_schemas_is_refused(config: Callable[..., Config]) -> None:
     """The number of partitions is fixed when the schema is made."""
-    with pytest.raises(ConfigurationError, match="chunk_partitions is 7, but this database has 4"):
+    with pytest.raises(ConfigurationError, match="chunk_partitions is 7, but this database has 2"):
         await AgentMem(config(chunk_partitions=7)).initialize()

@@ -82,24 +82,24 @@ async def test_versions_written_while_the_clock_is_behind_are_told_apart(
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_moved_in_january_and_learned_in_march(memory: AgentMem) -> None:
+async def test_moved_in_january_and_learned_in_march(memory: AgentMem, tenant: str) -> None:
     """The classic: what was true, what was believed, and what is known today of back then."""
     oslo, lisbon = await _tell(
-        memory, "agent-1", [("Ann lives in Oslo.", JANUARY - timedelta(days=900)), ("Ann lives in Lisbon.", JANUARY)]
+        memory, tenant, [("Ann lives in Oslo.", JANUARY - timedelta(days=900)), ("Ann lives in Lisbon.", JANUARY)]
     )
     learned = lisbon.recorded_at
 
-    assert await _found(memory, "agent-1") == {lisbon.text}
-    assert await _found(memory, "agent-1", as_of=JANUARY - TICK) == {oslo.text}
-    assert await _found(memory, "agent-1", as_of=JANUARY) == {lisbon.text}
+    assert await _found(memory, tenant) == {lisbon.text}
+    assert await _found(memory, tenant, as_of=JANUARY - TICK) == {oslo.text}
+    assert await _found(memory, tenant, as_of=JANUARY) == {lisbon.text}
     # Before it was learned, Oslo was believed of February.
-    assert await _found(memory, "agent-1", as_of=FEBRUARY, known_at=learned - TICK) == {oslo.text}
-    assert await _found(memory, "agent-1", as_of=FEBRUARY, known_at=learned) == {lisbon.text}
+    assert await _found(memory, tenant, as_of=FEBRUARY, known_at=learned - TICK) == {oslo.text}
+    assert await _found(memory, tenant, as_of=FEBRUARY, known_at=learned) == {lisbon.text}
     # Before anything was recorded, nothing was known.
-    assert await _found(memory, "agent-1", as_of=FEBRUARY, known_at=oslo.recorded_at - TICK) == set()
-    assert await _found(memory, "agent-1", as_of=FEBRUARY, known_at=oslo.recorded_at) == {oslo.text}
+    assert await _found(memory, tenant, as_of=FEBRUARY, known_at=oslo.recorded_at - TICK) == set()
+    assert await _found(memory, tenant, as_of=FEBRUARY, known_at=oslo.recorded_at) == {oslo.text}
     # Before it was true, it was not, whatever is known today.
-    assert await _found(memory, "agent-1", as_of=oslo.occurred_at - TICK) == set()
+    assert await _found(memory, tenant, as_of=oslo.occurred_at - TICK) == set()
 
 
 # In January Ann moves from Oslo to Lisbon, which is said in March; in May it turns out that it was in December already.
@@ -119,11 +119,11 @@ _ANSWERS: dict[datetime, tuple[str | None, str | None, str | None, str | None]] 
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_a_correction_of_a_correction_is_answered_at_each_pair_of_times(memory: AgentMem) -> None:
+async def test_a_correction_of_a_correction_is_answered_at_each_pair_of_times(memory: AgentMem, tenant: str) -> None:
     """Searches, the list of memories and the history all give the answer of the table, now and for what was known."""
     first, second, third = await _tell(
         memory,
-        "agent-1",
+        tenant,
         [
             (_OSLO, datetime(2025, 1, 1, tzinfo=UTC)),
             (_LISBON, JANUARY),
@@ -131,25 +131,25 @@ async def test_a_correction_of_a_correction_is_answered_at_each_pair_of_times(me
             (_LISBON, datetime(2025, 12, 15, tzinfo=UTC)),
         ],
     )
-    (note,) = await memory.get_active_memories("agent-1")
-    history = await memory.admin.history("agent-1", note.id)
+    (note,) = await memory.get_active_memories(tenant)
+    history = await memory.admin.history(tenant, note.id)
     known = (first.recorded_at - TICK, first.recorded_at, second.recorded_at, third.recorded_at)
 
     for as_of, answers in _ANSWERS.items():
         for known_at, answer in [*zip(known, answers, strict=True), (None, answers[-1])]:
             expected = [] if answer is None else [answer]
-            assert await _found(memory, "agent-1", as_of=as_of, known_at=known_at) == set(expected)
-            listed = await memory.admin.active_memories("agent-1", as_of=as_of, known_at=known_at)
+            assert await _found(memory, tenant, as_of=as_of, known_at=known_at) == set(expected)
+            listed = await memory.admin.active_memories(tenant, as_of=as_of, known_at=known_at)
             assert [found.content for found in listed] == expected
             version = history.at(as_of=as_of, known_at=known_at)
             assert (version.content if version is not None else None) == answer
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_a_hit_bears_the_title_that_its_memory_had_then(memory: AgentMem) -> None:
+async def test_a_hit_bears_the_title_that_its_memory_had_then(memory: AgentMem, tenant: str) -> None:
     """Whoever reads what was believed then sees it as it was filed then; a later title is today's."""
-    note = await memory.create_active_memory("agent-1", "Ann's flat", "Ann lives in Oslo.", occurred_at=JANUARY)
-    told = await memory.update_active_memory("agent-1", note.id, title="Ann's house", occurred_at=MARCH)
+    note = await memory.create_active_memory(tenant, "Ann's flat", "Ann lives in Oslo.", occurred_at=JANUARY)
+    told = await memory.update_active_memory(tenant, note.id, title="Ann's house", occurred_at=MARCH)
 
     for as_of, known_at, title in (
         (FEBRUARY, None, "Ann's flat"),
@@ -157,31 +157,33 @@ async def test_a_hit_bears_the_title_that_its_memory_had_then(memory: AgentMem) 
         (MARCH, told.updated_at - TICK, "Ann's flat"),
         (None, None, "Ann's house"),
     ):
-        found = await memory.retrieve_memories("agent-1", "where does Ann live?", as_of=as_of, known_at=known_at)
+        found = await memory.retrieve_memories(tenant, "where does Ann live?", as_of=as_of, known_at=known_at)
         assert [hit.title for hit in found.hits] == [title]
-        (listed,) = await memory.admin.active_memories("agent-1", as_of=as_of, known_at=known_at)
+        (listed,) = await memory.admin.active_memories(tenant, as_of=as_of, known_at=known_at)
         assert listed.title == title
 
 
-async def _repeated(memory: AgentMem) -> tuple[ActiveMemory, ActiveMemory]:
+async def _repeated(memory: AgentMem, tenant: str) -> tuple[ActiveMemory, ActiveMemory]:
     """Two memories that say the same, so that the second one's chunk ends as a duplicate of the first one's."""
     text = "The spare key of the blue cabin hangs behind the old clock."
-    first = await memory.create_active_memory("agent-1", "Cabin", text, occurred_at=JANUARY)
-    second = await memory.create_active_memory("agent-1", "Keys", text, occurred_at=JANUARY)
-    reports = await memory.admin.consolidate("agent-1")
+    first = await memory.create_active_memory(tenant, "Cabin", text, occurred_at=JANUARY)
+    second = await memory.create_active_memory(tenant, "Keys", text, occurred_at=JANUARY)
+    reports = await memory.admin.consolidate(tenant)
     assert [report.duplicates for report in reports] == [0, 1]
     return first, second
 
 
-async def test_a_repetition_holds_until_it_left_its_text_whenever_the_original_ended(memory: AgentMem) -> None:
+async def test_a_repetition_holds_until_it_left_its_text_whenever_the_original_ended(
+    memory: AgentMem, tenant: str
+) -> None:
     """Two memories said it. One dropped it in time; that the other had ended earlier is learned after that."""
-    first, second = await _repeated(memory)
+    first, second = await _repeated(memory, tenant)
     later = datetime.now(UTC) + timedelta(days=60)
-    await memory.update_active_memory("agent-1", second.id, content="The key is lost.", occurred_at=later)
-    await memory.update_active_memory("agent-1", first.id, content="The cabin is sold.", occurred_at=FEBRUARY)
+    await memory.update_active_memory(tenant, second.id, content="The key is lost.", occurred_at=later)
+    await memory.update_active_memory(tenant, first.id, content="The cabin is sold.", occurred_at=FEBRUARY)
 
-    before = await memory.retrieve_memories("agent-1", "the spare key of the cabin", as_of=later - TICK)
-    after = await memory.retrieve_memories("agent-1", "the spare key of the cabin", as_of=later)
+    before = await memory.retrieve_memories(tenant, "the spare key of the cabin", as_of=later - TICK)
+    after = await memory.retrieve_memories(tenant, "the spare key of the cabin", as_of=later)
     assert set(texts(before)) == {
         "The spare key of the blue cabin hangs behind the old clock.",
         "The cabin is sold.",
@@ -191,21 +193,22 @@ async def test_a_repetition_holds_until_it_left_its_text_whenever_the_original_e
 
 async def test_what_an_archived_memory_said_does_not_come_back_with_the_end_of_what_it_repeated(
     memory: AgentMem,
+    tenant: str,
 ) -> None:
     """Archived first and ended afterwards, it has ended, though at that time another memory stood for its words."""
-    first, second = await _repeated(memory)
-    await memory.admin.archive("agent-1", second.id)
-    await memory.admin.archive("agent-1", second.id, end_chunks=True)
-    await memory.update_active_memory("agent-1", first.id, content="The cabin is sold.")
+    first, second = await _repeated(memory, tenant)
+    await memory.admin.archive(tenant, second.id)
+    await memory.admin.archive(tenant, second.id, end_chunks=True)
+    await memory.update_active_memory(tenant, first.id, content="The cabin is sold.")
 
-    assert texts(await memory.retrieve_memories("agent-1", "the spare key of the cabin")) == ["The cabin is sold."]
+    assert texts(await memory.retrieve_memories(tenant, "the spare key of the cabin")) == ["The cabin is sold."]
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_known_at_alone_asks_for_what_was_then_true(memory: AgentMem) -> None:
+async def test_known_at_alone_asks_for_what_was_then_true(memory: AgentMem, tenant: str) -> None:
     """Without `as_of`, the moment of knowing is also the moment asked about."""
-    first = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.")
-    second = await memory.update_active_memory("agent-1", first.id, content="Ship on Monday.")
+    first = await memory.create_active_memory(tenant, "Plan", "Ship on Friday.")
+    second = await memory.update_active_memory(tenant, first.id, content="Ship on Monday.")
 
     for known_at, expected in (
         (first.updated_at - TICK, []),
@@ -214,20 +217,20 @@ async def test_known_at_alone_asks_for_what_was_then_true(memory: AgentMem) -> N
         (second.updated_at, ["Ship on Monday."]),
         (datetime.now(UTC) + timedelta(days=1), ["Ship on Monday."]),
     ):
-        assert texts(await memory.retrieve_memories("agent-1", "when do we ship?", known_at=known_at)) == expected
+        assert texts(await memory.retrieve_memories(tenant, "when do we ship?", known_at=known_at)) == expected
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_the_future_can_be_asked_about(memory: AgentMem) -> None:
+async def test_the_future_can_be_asked_about(memory: AgentMem, tenant: str) -> None:
     """What is said to begin later is found now, as what is known, and holds from its time on."""
     now, later = datetime.now(UTC), datetime.now(UTC) + timedelta(days=30)
-    note = await memory.create_active_memory("agent-1", "Where Ann lives", "Ann lives in Oslo.", occurred_at=JANUARY)
-    await memory.update_active_memory("agent-1", note.id, content="Ann lives in Lisbon.", occurred_at=later)
+    note = await memory.create_active_memory(tenant, "Where Ann lives", "Ann lives in Oslo.", occurred_at=JANUARY)
+    await memory.update_active_memory(tenant, note.id, content="Ann lives in Lisbon.", occurred_at=later)
 
-    assert await _found(memory, "agent-1") == {"Ann lives in Lisbon."}
-    assert await _found(memory, "agent-1", as_of=now) == {"Ann lives in Oslo."}
-    assert await _found(memory, "agent-1", as_of=later) == {"Ann lives in Lisbon."}
-    assert await _found(memory, "agent-1", as_of=datetime.max.replace(tzinfo=UTC)) == {"Ann lives in Lisbon."}
+    assert await _found(memory, tenant) == {"Ann lives in Lisbon."}
+    assert await _found(memory, tenant, as_of=now) == {"Ann lives in Oslo."}
+    assert await _found(memory, tenant, as_of=later) == {"Ann lives in Lisbon."}
+    assert await _found(memory, tenant, as_of=datetime.max.replace(tzinfo=UTC)) == {"Ann lives in Lisbon."}
 
 
 MOMENTS = st.integers(0, 6).map(lambda months: JANUARY + timedelta(days=30 * months))
@@ -256,12 +259,12 @@ async def test_each_pair_of_times_finds_what_was_then_believed(memory: AgentMem,
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_a_hit_shows_both_times(memory: AgentMem) -> None:
+async def test_a_hit_shows_both_times(memory: AgentMem, tenant: str) -> None:
     """When it was true and when it was known, so that a reader can judge."""
-    before, after = await _tell(memory, "agent-1", [("Ann lives in Oslo.", JANUARY), ("Ann lives in Turin.", MARCH)])
+    before, after = await _tell(memory, tenant, [("Ann lives in Oslo.", JANUARY), ("Ann lives in Turin.", MARCH)])
 
-    (past,) = (await memory.retrieve_memories("agent-1", "where does Ann live?", as_of=FEBRUARY)).hits
-    (present,) = (await memory.retrieve_memories("agent-1", "where does Ann live?")).hits
+    (past,) = (await memory.retrieve_memories(tenant, "where does Ann live?", as_of=FEBRUARY)).hits
+    (present,) = (await memory.retrieve_memories(tenant, "where does Ann live?")).hits
 
     assert (past.start_date, past.end_date) == (JANUARY, MARCH)
     assert (past.recorded_at, past.superseded_at) == (before.recorded_at, after.recorded_at)
@@ -269,11 +272,11 @@ async def test_a_hit_shows_both_times(memory: AgentMem) -> None:
     assert (present.recorded_at, present.superseded_at) == (after.recorded_at, None)
 
 
-async def test_a_hit_shows_the_end_that_was_known(memory: AgentMem) -> None:
+async def test_a_hit_shows_the_end_that_was_known(memory: AgentMem, tenant: str) -> None:
     """No end before one was learned, the first one until it was corrected, and then the corrected one."""
     first, second, third = await _tell(
         memory,
-        "agent-1",
+        tenant,
         [("Ann lives in Oslo.", JANUARY), ("Ann lives in Turin.", MARCH), ("Ann is abroad.", FEBRUARY)],
     )
 
@@ -284,39 +287,39 @@ async def test_a_hit_shows_the_end_that_was_known(memory: AgentMem) -> None:
         (third.recorded_at, FEBRUARY),
         (None, FEBRUARY),
     ):
-        found = await memory.retrieve_memories("agent-1", "where does Ann live?", as_of=JANUARY, known_at=known_at)
+        found = await memory.retrieve_memories(tenant, "where does Ann live?", as_of=JANUARY, known_at=known_at)
         assert [(hit.content, hit.end_date) for hit in found.hits] == [(first.text, end_date)]
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_consolidation_leaves_the_past_as_it_was(memory: AgentMem) -> None:
+async def test_consolidation_leaves_the_past_as_it_was(memory: AgentMem, tenant: str) -> None:
     """Moving to another tier changes neither what was true nor what was known."""
-    statements = await _tell(memory, "agent-1", [("Ann lives in Oslo.", JANUARY), ("Ann lives in Turin.", MARCH)])
-    await memory.admin.consolidate("agent-1")
+    statements = await _tell(memory, tenant, [("Ann lives in Oslo.", JANUARY), ("Ann lives in Turin.", MARCH)])
+    await memory.admin.consolidate(tenant)
 
     for as_of in (JANUARY - TICK, JANUARY, FEBRUARY, MARCH):
         for statement in statements:
-            assert await _found(memory, "agent-1", as_of=as_of, known_at=statement.recorded_at) == believed(
+            assert await _found(memory, tenant, as_of=as_of, known_at=statement.recorded_at) == believed(
                 statements, as_of, statement.recorded_at
             )
 
 
 @pytest.mark.parametrize("year", [1, 800, 1492, 1969, 2026, 9999])
-async def test_memories_of_any_year_are_found(memory: AgentMem, year: int) -> None:
+async def test_memories_of_any_year_are_found(memory: AgentMem, tenant: str, year: int) -> None:
     """Recency is a small factor at any distance: what happened long ago is still found, beside what is new."""
     moment = datetime(year, 6, 1, tzinfo=UTC)
-    await memory.create_active_memory("agent-1", "History", "The harbour was founded.", occurred_at=moment)
-    await memory.create_active_memory("agent-1", "News", "The harbour was painted.")
+    await memory.create_active_memory(tenant, "History", "The harbour was founded.", occurred_at=moment)
+    await memory.create_active_memory(tenant, "News", "The harbour was painted.")
 
-    now = await memory.retrieve_memories("agent-1", "when was the harbour founded?")
-    then = await memory.retrieve_memories("agent-1", "the harbour", as_of=moment)
+    now = await memory.retrieve_memories(tenant, "when was the harbour founded?")
+    then = await memory.retrieve_memories(tenant, "the harbour", as_of=moment)
 
     assert texts(now) == ["The harbour was founded.", "The harbour was painted."]
     assert "The harbour was founded." in texts(then)
 
 
 @pytest.mark.parametrize("name", ["as_of", "known_at"])
-async def test_a_time_that_is_none_is_refused(memory: AgentMem, name: str) -> None:
+async def test_a_time_that_is_none_is_refused(memory: AgentMem, tenant: str, name: str) -> None:
     """Times carry a zone; a date or a text is none."""
     for wrong, message in (
         (datetime(2026, 3, 5), "has no time zone"),  # noqa: DTZ001
@@ -325,4 +328,4 @@ async def test_a_time_that_is_none_is_refused(memory: AgentMem, name: str) -> No
         (1_772_000_000, f"{name} must be a datetime, not int"),
     ):
         with pytest.raises(InvalidInputError, match=message):
-            await memory.retrieve_memories("agent-1", "anything", **{name: wrong})  # type: ignore[arg-type]
+            await memory.retrieve_memories(tenant, "anything", **{name: wrong})  # type: ignore[arg-type]

@@ -37,16 +37,16 @@ async def _ids(memory: AgentMem, external_id: str) -> dict[str, UUID]:
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_unchanged_passages_keep_their_chunks(memory: AgentMem) -> None:
+async def test_unchanged_passages_keep_their_chunks(memory: AgentMem, tenant: str) -> None:
     """An edit in the middle replaces one passage; those around it stay the chunks they were."""
-    note = await memory.create_active_memory("agent-1", "Harbour notes", lines(FACTS))
-    before = await _ids(memory, "agent-1")
+    note = await memory.create_active_memory(tenant, "Harbour notes", lines(FACTS))
+    before = await _ids(memory, tenant)
     assert sorted(before) == sorted(FACTS)
 
     changed = [FACTS[0], "The ferry to Lisbon leaves at nine.", *FACTS[2:]]
-    updated = await memory.update_active_memory("agent-1", note.id, content=lines(changed))
+    updated = await memory.update_active_memory(tenant, note.id, content=lines(changed))
 
-    after = await _ids(memory, "agent-1")
+    after = await _ids(memory, tenant)
     assert sorted(after) == sorted(changed)
     assert {fact: after[fact] for fact in (FACTS[0], *FACTS[2:])} == {
         fact: before[fact] for fact in (FACTS[0], *FACTS[2:])
@@ -58,15 +58,15 @@ async def test_unchanged_passages_keep_their_chunks(memory: AgentMem) -> None:
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_adding_to_a_text_leaves_what_stood_there(memory: AgentMem) -> None:
+async def test_adding_to_a_text_leaves_what_stood_there(memory: AgentMem, tenant: str) -> None:
     """The most common edit, a new paragraph at the end or before all others, touches no other passage."""
-    note = await memory.create_active_memory("agent-1", "Harbour notes", lines(FACTS[1:3]))
-    before = await _ids(memory, "agent-1")
+    note = await memory.create_active_memory(tenant, "Harbour notes", lines(FACTS[1:3]))
+    before = await _ids(memory, tenant)
 
-    appended = await memory.update_active_memory("agent-1", note.id, content=lines(FACTS[1:]), source="model")
-    prepended = await memory.update_active_memory("agent-1", note.id, content=lines(FACTS), source="model")
+    appended = await memory.update_active_memory(tenant, note.id, content=lines(FACTS[1:]), source="model")
+    prepended = await memory.update_active_memory(tenant, note.id, content=lines(FACTS), source="model")
 
-    after = await _ids(memory, "agent-1")
+    after = await _ids(memory, tenant)
     assert {fact: after[fact] for fact in before} == before
     assert appended.write is not None
     assert prepended.write is not None
@@ -75,14 +75,14 @@ async def test_adding_to_a_text_leaves_what_stood_there(memory: AgentMem) -> Non
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_a_passage_that_left_the_text_is_found_no_more(memory: AgentMem) -> None:
+async def test_a_passage_that_left_the_text_is_found_no_more(memory: AgentMem, tenant: str) -> None:
     """What a text no longer says has ended; it is kept, and found with `as_of`."""
-    note = await memory.create_active_memory("agent-1", "Harbour notes", lines(FACTS))
-    then = (await only_memory(memory, "agent-1")).updated_at
-    await memory.update_active_memory("agent-1", note.id, content=lines(FACTS[:3]))
+    note = await memory.create_active_memory(tenant, "Harbour notes", lines(FACTS))
+    then = (await only_memory(memory, tenant)).updated_at
+    await memory.update_active_memory(tenant, note.id, content=lines(FACTS[:3]))
 
-    now_found = await memory.retrieve_memories("agent-1", "rain on the coast", limit=EVERYTHING)
-    then_found = await memory.retrieve_memories("agent-1", "rain on the coast", known_at=then)
+    now_found = await memory.retrieve_memories(tenant, "rain on the coast", limit=EVERYTHING)
+    then_found = await memory.retrieve_memories(tenant, "rain on the coast", known_at=then)
 
     assert sorted(texts(now_found)) == sorted(FACTS[:3])
     assert texts(then_found)[0] == FACTS[3]
@@ -123,15 +123,15 @@ async def test_a_moved_passage_is_found_by_its_new_neighbours(memory: AgentMem) 
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_only_what_was_passed_changes(memory: AgentMem) -> None:
+async def test_only_what_was_passed_changes(memory: AgentMem, tenant: str) -> None:
     """Each field by itself; None removes a description and empties the metadata."""
     first = await memory.create_active_memory(
-        "agent-1", "Plan", "Ship on Friday", description="ours", metadata={"a": 1, "b": 2}
+        tenant, "Plan", "Ship on Friday", description="ours", metadata={"a": 1, "b": 2}
     )
 
     async def update(**changes: Any) -> ActiveMemory:
-        updated = await memory.update_active_memory("agent-1", first.id, **changes)
-        stored = await only_memory(memory, "agent-1")
+        updated = await memory.update_active_memory(tenant, first.id, **changes)
+        stored = await only_memory(memory, tenant)
         assert fields(stored) == fields(updated)
         return stored
 
@@ -148,13 +148,13 @@ async def test_only_what_was_passed_changes(memory: AgentMem) -> None:
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_provenance_is_that_of_the_last_write(memory: AgentMem) -> None:
+async def test_provenance_is_that_of_the_last_write(memory: AgentMem, tenant: str) -> None:
     """Who wrote last, when it was true, and how far it is trusted."""
     world = datetime(2026, 3, 5, tzinfo=UTC)
-    note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday", actor="ann", source="user")
+    note = await memory.create_active_memory(tenant, "Plan", "Ship on Friday", actor="ann", source="user")
 
     updated = await memory.update_active_memory(
-        "agent-1",
+        tenant,
         str(note.id),
         content="Ship on Monday",
         occurred_at=world,
@@ -165,58 +165,58 @@ async def test_provenance_is_that_of_the_last_write(memory: AgentMem) -> None:
 
     assert (updated.actor, updated.conversation_id, updated.source) == ("bob", "c-2", "model")
     assert updated.occurred_at == world
-    (hit,) = (await memory.retrieve_memories("agent-1", "when do we ship?")).hits
+    (hit,) = (await memory.retrieve_memories(tenant, "when do we ship?")).hits
     assert (hit.source, hit.start_date, hit.confidence) == ("model", world, 0.5)
 
 
-async def test_turns_of_an_old_text_do_not_cut_a_new_one(memory: AgentMem) -> None:
+async def test_turns_of_an_old_text_do_not_cut_a_new_one(memory: AgentMem, tenant: str) -> None:
     """Positions in a text that is replaced say nothing about the new one; the rest of the metadata stays."""
     note = await memory.create_active_memory(
-        "agent-1",
+        tenant,
         "Chat",
         "Ship on Friday? Monday is better.",
         metadata={"turns": [{"start": 0, "speaker": "Ann"}, {"start": 16, "speaker": "Bob"}], "room": 4},
     )
 
-    updated = await memory.update_active_memory("agent-1", note.id, content="Nobody speaks in this text at all.")
+    updated = await memory.update_active_memory(tenant, note.id, content="Nobody speaks in this text at all.")
 
     assert updated.metadata == {"room": 4}
-    (hit,) = (await memory.retrieve_memories("agent-1", "who speaks?")).hits
+    (hit,) = (await memory.retrieve_memories(tenant, "who speaks?")).hits
     assert (hit.content, hit.speaker) == ("Nobody speaks in this text at all.", None)
 
 
-async def test_turns_stay_with_a_text_that_stays(memory: AgentMem) -> None:
+async def test_turns_stay_with_a_text_that_stays(memory: AgentMem, tenant: str) -> None:
     """A new title leaves every utterance with its speaker."""
     metadata = {"turns": [{"start": 0, "speaker": "Ann"}, {"start": 16, "speaker": "Bob"}]}
-    note = await memory.create_active_memory("agent-1", "Chat", "Ship on Friday? Monday is better.", metadata=metadata)
+    note = await memory.create_active_memory(tenant, "Chat", "Ship on Friday? Monday is better.", metadata=metadata)
 
-    updated = await memory.update_active_memory("agent-1", note.id, title="Planning chat")
+    updated = await memory.update_active_memory(tenant, note.id, title="Planning chat")
 
     assert updated.metadata == metadata
-    hits = (await memory.retrieve_memories("agent-1", "Monday or Friday")).hits
+    hits = (await memory.retrieve_memories(tenant, "Monday or Friday")).hits
     assert {hit.speaker for hit in hits} == {"Ann", "Bob"}
 
 
-async def test_what_someone_else_says_is_another_passage(memory: AgentMem) -> None:
+async def test_what_someone_else_says_is_another_passage(memory: AgentMem, tenant: str) -> None:
     """The same words of another speaker are not the same statement."""
-    note = await memory.create_active_memory("agent-1", "Chat", "Monday is better.", metadata={"speaker": "Ann"})
+    note = await memory.create_active_memory(tenant, "Chat", "Monday is better.", metadata={"speaker": "Ann"})
 
-    await memory.update_active_memory("agent-1", note.id, metadata={"speaker": "Bob"})
+    await memory.update_active_memory(tenant, note.id, metadata={"speaker": "Bob"})
 
-    (hit,) = (await memory.retrieve_memories("agent-1", "Monday")).hits
+    (hit,) = (await memory.retrieve_memories(tenant, "Monday")).hits
     assert hit.speaker == "Bob"
 
 
-async def test_a_repeated_passage_is_matched_as_often_as_it_occurs(memory: AgentMem) -> None:
+async def test_a_repeated_passage_is_matched_as_often_as_it_occurs(memory: AgentMem, tenant: str) -> None:
     """Equal passages keep as many chunks as there are, each once."""
-    note = await memory.create_active_memory("agent-1", "Songs", lines(["Row your boat gently."] * 3))
+    note = await memory.create_active_memory(tenant, "Songs", lines(["Row your boat gently."] * 3))
 
-    updated = await memory.update_active_memory("agent-1", note.id, content=lines(["Row your boat gently."] * 2))
+    updated = await memory.update_active_memory(tenant, note.id, content=lines(["Row your boat gently."] * 2))
 
     assert updated.write is not None
     # The last of a text ends without the blank line that the others end with.
     assert (updated.write.chunks_kept, updated.write.chunks_added, updated.write.chunks_ended) == (2, 0, 1)
-    hits = (await memory.retrieve_memories("agent-1", "row your boat")).hits
+    hits = (await memory.retrieve_memories(tenant, "row your boat")).hits
     assert len({hit.span_start for hit in hits}) == 2
 
 
@@ -266,12 +266,12 @@ async def test_hits_say_where_they_stand_in_the_text_as_it_is_now(
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_a_passage_that_has_ended_stands_in_the_version_it_came_in_with(memory: AgentMem) -> None:
+async def test_a_passage_that_has_ended_stands_in_the_version_it_came_in_with(memory: AgentMem, tenant: str) -> None:
     """A hit of the past names the version whose text its span belongs to."""
-    first = await memory.create_active_memory("agent-1", "Harbour notes", lines(FACTS))
-    second = await memory.update_active_memory("agent-1", first.id, content=lines(["A new beginning.", FACTS[3]]))
+    first = await memory.create_active_memory(tenant, "Harbour notes", lines(FACTS))
+    second = await memory.update_active_memory(tenant, first.id, content=lines(["A new beginning.", FACTS[3]]))
 
-    found = await memory.retrieve_memories("agent-1", "ferry to Lisbon", known_at=first.updated_at, limit=EVERYTHING)
+    found = await memory.retrieve_memories(tenant, "ferry to Lisbon", known_at=first.updated_at, limit=EVERYTHING)
 
     by_text = {hit.content.strip(): hit for hit in found.hits}
     assert sorted(by_text) == sorted(FACTS)
@@ -281,66 +281,68 @@ async def test_a_passage_that_has_ended_stands_in_the_version_it_came_in_with(me
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_a_stale_writer_is_told_which_version_there_is(memory: AgentMem) -> None:
+async def test_a_stale_writer_is_told_which_version_there_is(memory: AgentMem, tenant: str) -> None:
     """The message names both versions; the loser has written nothing."""
-    note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday")
-    await memory.update_active_memory("agent-1", note.id, content="Ship on Monday", expected_version=1)
+    note = await memory.create_active_memory(tenant, "Plan", "Ship on Friday")
+    await memory.update_active_memory(tenant, note.id, content="Ship on Monday", expected_version=1)
 
     with pytest.raises(VersionConflictError, match=r"is at version 2, not 1; read it again") as refused:
-        await memory.update_active_memory("agent-1", note.id, content="Ship never", expected_version=1)
+        await memory.update_active_memory(tenant, note.id, content="Ship never", expected_version=1)
 
     assert (refused.value.expected_version, refused.value.version) == (1, 2)
-    assert await head_of(memory, "agent-1") == 2
-    assert (await only_memory(memory, "agent-1")).content == "Ship on Monday"
+    assert await head_of(memory, tenant) == 2
+    assert (await only_memory(memory, tenant)).content == "Ship on Monday"
 
 
 @SECOND_SERVER_THOROUGHLY
-async def test_an_unknown_id_and_another_tenants_are_refused_alike(memory: AgentMem) -> None:
+async def test_an_unknown_id_and_another_tenants_are_refused_alike(memory: AgentMem, tenant: str) -> None:
     """Who asks for another's memory learns nothing but what an id of nobody would tell."""
-    note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday")
+    note = await memory.create_active_memory(tenant, "Plan", "Ship on Friday")
     nobody = uuid4()
 
     messages = []
     for memory_id in (note.id, nobody):
         for attempt in (
-            memory.update_active_memory("agent-2", memory_id, content="mine now"),
-            memory.admin.archive("agent-2", memory_id),
-            memory.admin.consolidate("agent-2", memory_id),
+            memory.update_active_memory(f"{tenant}-2", memory_id, content="mine now"),
+            memory.admin.archive(f"{tenant}-2", memory_id),
+            memory.admin.consolidate(f"{tenant}-2", memory_id),
         ):
             with pytest.raises(MemoryNotFoundError) as refused:
                 await attempt
             messages.append(str(refused.value).replace(str(memory_id), "the id"))
 
-    assert set(messages) == {"external_id 'agent-2' has no memory 'the id'; get_active_memories() lists the ids it has"}
-    assert await head_of(memory, "agent-2") == 0
-    assert await head_of(memory, "agent-1") == 1
+    assert set(messages) == {
+        f"external_id '{tenant}-2' has no memory 'the id'; get_active_memories() lists the ids it has"
+    }
+    assert await head_of(memory, f"{tenant}-2") == 0
+    assert await head_of(memory, tenant) == 1
 
 
-async def test_an_archived_memory_takes_no_update(memory: AgentMem) -> None:
+async def test_an_archived_memory_takes_no_update(memory: AgentMem, tenant: str) -> None:
     """It has left the active list and stays searchable; archiving it again changes nothing."""
-    note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday")
-    archived = await memory.admin.archive("agent-1", note.id)
+    note = await memory.create_active_memory(tenant, "Plan", "Ship on Friday")
+    archived = await memory.admin.archive(tenant, note.id)
 
     with pytest.raises(InvalidInputError, match=r"was archived on .* create a new memory"):
-        await memory.update_active_memory("agent-1", note.id, content="Ship on Monday")
+        await memory.update_active_memory(tenant, note.id, content="Ship on Monday")
 
     assert archived.archived_at is not None
-    assert await memory.admin.archive("agent-1", note.id) == archived
-    assert await memory.get_active_memories("agent-1") == []
-    assert texts(await memory.retrieve_memories("agent-1", "when do we ship?")) == ["Ship on Friday"]
-    assert [event.kind for event in await all_events(memory, "agent-1")] == ["memory.created", "memory.archived"]
+    assert await memory.admin.archive(tenant, note.id) == archived
+    assert await memory.get_active_memories(tenant) == []
+    assert texts(await memory.retrieve_memories(tenant, "when do we ship?")) == ["Ship on Friday"]
+    assert [event.kind for event in await all_events(memory, tenant)] == ["memory.created", "memory.archived"]
 
 
-async def test_a_language_alone_is_a_change(memory: AgentMem) -> None:
+async def test_a_language_alone_is_a_change(memory: AgentMem, tenant: str) -> None:
     """Who sees that a memory is read in the wrong language says so, and need not write it again."""
-    note = await memory.create_active_memory("agent-1", "Hafen", "Die Boote liegen im Hafen.", language="en")
+    note = await memory.create_active_memory(tenant, "Hafen", "Die Boote liegen im Hafen.", language="en")
 
-    changed = await memory.update_active_memory("agent-1", note.id, language="de")
+    changed = await memory.update_active_memory(tenant, note.id, language="de")
 
     assert (changed.language, changed.version, changed.content) == ("de", 2, note.content)
-    await memory.update_active_memory("agent-1", note.id, content="Die Boote liegen im Hafen. Alle Boote sind grün.")
-    assert [m.language for m in await memory.get_active_memories("agent-1")] == ["de"]
-    assert (await memory.admin.verify("agent-1")).ok
+    await memory.update_active_memory(tenant, note.id, content="Die Boote liegen im Hafen. Alle Boote sind grün.")
+    assert [m.language for m in await memory.get_active_memories(tenant)] == ["de"]
+    assert (await memory.admin.verify(tenant)).ok
 
 
 HUGE = 10**5_000
@@ -376,39 +378,41 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-async def test_what_is_wrong_is_refused_before_any_write(memory: AgentMem, subtests: pytest.Subtests) -> None:
+async def test_what_is_wrong_is_refused_before_any_write(
+    memory: AgentMem, tenant: str, subtests: pytest.Subtests
+) -> None:
     """The message names the value and the limit or the way out, and the ledger did not move."""
-    note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday")
-    valid: dict[str, Any] = {"external_id": "agent-1", "memory_id": note.id}
+    note = await memory.create_active_memory(tenant, "Plan", "Ship on Friday")
+    valid: dict[str, Any] = {"external_id": tenant, "memory_id": note.id}
 
     for case, arguments, message in REFUSED:
         with subtests.test(case):
             with pytest.raises(InvalidInputError, match=message):
                 await memory.update_active_memory(**(valid | arguments))
-            assert await head_of(memory, "agent-1") == 1
+            assert await head_of(memory, tenant) == 1
 
-    assert await only_memory(memory, "agent-1") == note.model_copy(update={"write": None})
+    assert await only_memory(memory, tenant) == note.model_copy(update={"write": None})
 
 
-async def test_a_line_of_another_author_is_a_passage_with_its_own_label(memory: AgentMem) -> None:
+async def test_a_line_of_another_author_is_a_passage_with_its_own_label(memory: AgentMem, tenant: str) -> None:
     """It is found by words and by meaning at once, and trusted like whoever wrote it, also after a rebuild."""
-    note = await memory.create_active_memory("agent-1", "Ferry", "The pier is shut.\nThe ferry leaves at nine.")
+    note = await memory.create_active_memory(tenant, "Ferry", "The pier is shut.\nThe ferry leaves at nine.")
 
     updated = await memory.update_active_memory(
-        "agent-1", note.id, content="The pier is open.\nThe ferry leaves at nine.", source="tool"
+        tenant, note.id, content="The pier is open.\nThe ferry leaves at nine.", source="tool"
     )
-    appended = await memory.update_active_memory("agent-1", note.id, append="Bring boots.")
+    appended = await memory.update_active_memory(tenant, note.id, append="Bring boots.")
 
     assert updated.write is not None
     assert (updated.write.chunks_added, updated.write.vectors_missing) == (2, 0)
-    hits = (await memory.retrieve_memories("agent-1", "ferry, pier, boots")).hits
+    hits = (await memory.retrieve_memories(tenant, "ferry, pier, boots")).hits
     assert {hit.content.strip(): (hit.source, hit.confidence) for hit in hits} == {
         "The pier is open.": ("tool", SOURCE_TRUST["tool"]),
         "The ferry leaves at nine.": ("user", SOURCE_TRUST["user"]),
         "Bring boots.": ("user", SOURCE_TRUST["user"]),
     }
     assert (updated.source, appended.source) == ("tool", "tool")
-    [stored] = await memory.get_active_memories("agent-1")
+    [stored] = await memory.get_active_memories(tenant)
     assert stored.source == "tool"
-    await memory.admin.rebuild("agent-1")
-    assert (await memory.admin.verify("agent-1")).ok
+    await memory.admin.rebuild(tenant)
+    assert (await memory.admin.verify(tenant)).ok

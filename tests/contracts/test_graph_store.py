@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+import pytest_asyncio
 
-from agent_reminiscence import AgentMem, Config
+from agent_reminiscence import AgentMem
 from agent_reminiscence.config.constants import GRAPH_EVIDENCE_CHUNKS, MAX_ENTITY_NAME_CHARACTERS
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
 from agent_reminiscence.database.repositories.graph.postgres import PostgresGraph
@@ -27,38 +27,16 @@ from agent_reminiscence.database.repositories.graph.store import (
 from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
 from agent_reminiscence.domain.graph import Entity, GraphPattern, Relationship, Subgraph, strength
 from agent_reminiscence.text.folding import name_key
-from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.support.graph_scene import GraphScene, day
 from tests.support.neo4j_managers import opened_neo4j
 
 Shown = Callable[[GraphScene], Awaitable[GraphStore]]
 
 
-@pytest.fixture(scope="module")
-def database(test_server: TestServer) -> Iterator[str]:
-    """One database for this module; each test has tenants of its own."""
-    name = asyncio.run(test_server.create_database())
-    yield name
-    asyncio.run(test_server.drop_database(name))
-
-
 @pytest.fixture
-async def memory(test_server: TestServer, database: str) -> AsyncIterator[AgentMem]:
-    """A memory that is consolidated by a test's own plans only."""
-    settings: dict[str, Any] = {
-        "postgres_dsn": dsn(test_server.login(database)),
-        "embedding_provider": "hash",
-        "embedding_dimension": TEST_DIMENSION,
-        "worker": False,
-    }
-    async with AgentMem(Config(**settings)) as opened:
-        yield opened
-
-
-@pytest.fixture
-def new_scene(memory: AgentMem) -> Callable[[], GraphScene]:
+def new_scene(memory: AgentMem, tenant: str) -> Callable[[], GraphScene]:
     """Makes the empty graph of a tenant that nobody else uses."""
-    return lambda: GraphScene(memory, f"test-{uuid4()}")
+    return lambda: GraphScene(memory, f"{tenant}-{uuid4()}")
 
 
 @pytest.fixture
@@ -67,7 +45,7 @@ def scene(new_scene: Callable[[], GraphScene]) -> GraphScene:
     return new_scene()
 
 
-@pytest.fixture(params=["postgres", pytest.param("neo4j", marks=pytest.mark.neo4j)])
+@pytest_asyncio.fixture(params=["postgres", pytest.param("neo4j", marks=pytest.mark.neo4j)], loop_scope="session")
 async def shown(request: pytest.FixtureRequest) -> AsyncIterator[Shown]:
     """Gives the store under test once it holds what a scene has become by now."""
     if request.param == "postgres":

@@ -95,7 +95,8 @@ class VerificationService:
         tenants = [external_id] if external_id is not None else await self._list_streams()
         reports: list[StreamReport] = []
         for done, tenant in enumerate(tenants):
-            total = await self._head(tenant)
+            # Only progress reports need it.
+            total = 0 if progress is None else await self._head(tenant)
 
             def note(replay: Replay, done: int = done, total: int = total) -> None:
                 if progress is not None:

@@ -541,7 +541,7 @@ import asyncio, sys
 from agent_reminiscence import AgentMem, Config
 
 async def main():
-    config = Config(data_dir=sys.argv[1], embedding_provider="hash", embedding_dimension=64, chunk_partitions=4)
+    config = Config(data_dir=sys.argv[1], embedding_provider="hash", embedding_dimension=64)
     async with AgentMem(config) as memory:
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)

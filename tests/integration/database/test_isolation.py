@@ -943,6 +943,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_turns": lambda w: _stream(w) | {"scope": ConversationKeys(CHAT).scope, "turn_ids": list(CHAT_TURNS)},
     },
     "replay_tables": {
+        "find_filled_tables": _stream,
         "compare_table": _stream,
         "compare_vectors": _vectors,
         "read_masses": lambda w: _stream(w) | {"after": BEFORE_ALL, "limit": 100},

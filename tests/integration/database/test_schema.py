@@ -31,7 +31,7 @@ from agent_reminiscence.database.schema import (
     migrate,
     prepare_embedded,
 )
-from agent_reminiscence.database.schema_checks import SchemaState, check_login, check_version
+from agent_reminiscence.database.schema_checks import SchemaState, check_version, open_checked
 from agent_reminiscence.database.text_columns import CELL_TABLE, NORMS_TABLE, TEXT_COLUMNS, VECTOR_TABLE, Holds
 from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.exceptions import StoreError
@@ -298,7 +298,7 @@ async def test_the_script_for_an_administrator_does_the_whole_installation(
     assert f"CREATE TABLE {JOBS_SCHEMA_NAME}.procrastinate_jobs" in made
     async with superuser(test_server, by_hand) as db:
         assert await _jobs_version(db) == jobs_schema.current_version()
-    await check_login(test_server.login(by_hand))
+    (await open_checked(test_server.login(by_hand))).close()
     assert await _state(test_server, by_hand) == SchemaState(2, 1, "hash-16", 16)
     applied = await migrate(test_server.administrator(by_hand), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
     assert applied == []
@@ -312,7 +312,7 @@ async def test_a_models_name_with_a_quote_is_only_a_name(test_server: TestServer
     async with _login(test_server, 'CREATE ROLE {name} LOGIN; ALTER ROLE {name} RENAME TO "some ""body"""'):
         try:
             await migrate(test_server.administrator(name), login='some "body"', parameters=parameters)
-            await check_login(_connection(test_server, 'some "body"', name))
+            (await open_checked(_connection(test_server, 'some "body"', name))).close()
             assert (await _state(test_server, name, 'some "body"')).model_name == parameters.model_name
         finally:
             async with superuser(test_server, "postgres") as db:
@@ -654,12 +654,12 @@ async def test_a_login_with_the_wrong_powers_is_refused(
     """Too much and the isolation is gone, too little and nothing works: either way the message says what to run."""
     async with _login(test_server, options) as name:
         with pytest.raises(ConfigurationError, match=message):
-            await check_login(_connection(test_server, name, made_database))
+            await open_checked(_connection(test_server, name, made_database))
 
 
 async def test_the_login_that_migrate_has_prepared_is_accepted(test_server: TestServer, made_database: str) -> None:
     """The control for the refusals above."""
-    await check_login(test_server.login(made_database))
+    (await open_checked(test_server.login(made_database))).close()
 
 
 async def test_a_database_without_the_schema_is_refused(test_server: TestServer, new_database: NewDatabase) -> None:
@@ -667,7 +667,7 @@ async def test_a_database_without_the_schema_is_refused(test_server: TestServer,
     name = await new_database()
 
     with pytest.raises(ConfigurationError, match=rf"{name!r} has no schema.*migrate --admin-dsn … --login"):
-        await check_login(test_server.login(name))
+        await open_checked(test_server.login(name))
 
 
 # Servers that are set up otherwise ------------------------------------------------------------------------------------
@@ -736,7 +736,7 @@ async def test_an_old_server_is_refused(
     name = await new_database()
     monkeypatch.setattr(constants, "POSTGRES_MIN_VERSION", 990_000)
 
-    for attempt in (_migrate(test_server, name), check_login(test_server.login(name))):
+    for attempt in (_migrate(test_server, name), open_checked(test_server.login(name))):
         with pytest.raises(ConfigurationError, match=r"the server is PostgreSQL \d+\.\d+; 99 or later is needed"):
             await attempt
 
@@ -767,13 +767,13 @@ async def test_a_server_without_pgvector_or_with_an_old_one_is_refused(own_progr
 
             # The server reads the file whenever it is asked.
             control.unlink()
-            for attempt in (_migrate(server, "postgres"), check_login(server.login("postgres"))):
+            for attempt in (_migrate(server, "postgres"), open_checked(server.login("postgres"))):
                 with pytest.raises(ConfigurationError, match=r"no extension vector; install pgvector 0\.7\.0 or later"):
                     await attempt
             assert "install pgvector 0.7.0" in (await _doctor(config, "extension vector")).remedy
 
             control.write_text(re.sub("default_version = '.*'", "default_version = '0.6.2'", offered))
-            for attempt in (_migrate(server, "postgres"), check_login(server.login("postgres"))):
+            for attempt in (_migrate(server, "postgres"), open_checked(server.login("postgres"))):
                 with pytest.raises(ConfigurationError, match=r"has pgvector 0\.6\.2; 0\.7\.0 or later is needed"):
                     await attempt
             assert "CREATE EXTENSION vector" in (await _doctor(config, "extension vector")).remedy
@@ -814,7 +814,7 @@ async def test_an_administrator_who_is_no_superuser_can_install(
         async with superuser(server, "managed") as db:
             await db.execute_script("CREATE EXTENSION vector")
             with pytest.raises(ConfigurationError, match=r"no schema.*migrate"):
-                await check_login(_connection(server, "application", "managed"))
+                await open_checked(_connection(server, "application", "managed"))
 
         manager = _connection(server, "manager", "managed")
         embedder = HashEmbedder(16)

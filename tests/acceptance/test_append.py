@@ -80,6 +80,7 @@ async def _chunks(db: SqlExecutor, memory_id: UUID) -> list[_Chunk]:
 # A text ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @SECOND_SERVER_THOROUGHLY
 async def test_a_text_begins_a_new_paragraph(memory: AgentMem, tenant: str) -> None:
     """The missing line breaks are added, and no more of them; what is appended is found at once."""
@@ -125,6 +126,7 @@ async def test_the_event_holds_only_what_is_new(memory: AgentMem, superuser: Sql
     assert (await memory.admin.verify("agent-1")).ok
 
 
+@pytest.mark.promise
 async def test_many_appends_are_what_one_text_would_be(memory: AgentMem, superuser: SqlExecutor) -> None:
     """Text, chunks and ledger grow by what is added; verify and rebuild find the same."""
     note = await memory.create_active_memory("agent-1", "Log", "Day 0 was calm.")
@@ -359,6 +361,7 @@ async def test_what_cannot_be_appended_is_refused(memory: AgentMem, tenant: str,
     assert await head_of(memory, tenant) == 1
 
 
+@pytest.mark.thorough
 async def test_a_text_that_would_become_too_long_is_refused(memory: AgentMem, tenant: str) -> None:
     """To the character; the message says what to do instead."""
     # Few long chunks: it is the characters that are too many.
@@ -537,6 +540,7 @@ async def test_what_is_told_late_is_dated_by_itself(memory: AgentMem, superuser:
     assert (await memory.admin.verify("agent-1")).ok
 
 
+@pytest.mark.thorough
 async def test_a_text_erased_from_an_append_takes_the_memory_with_it(memory: AgentMem, tenant: str) -> None:
     """An append is a memory's own text: the memory goes as a whole, and the ids of its turns are free."""
     note = await memory.create_active_memory(tenant, "Chat", "Begun.", key="chat")

@@ -93,6 +93,7 @@ async def test_a_consolidation_that_was_never_made_names_all(memory: AgentMem, t
     assert await _rated(memory, tenant) == [[_TRIP, _BOAT, _RENT]]
 
 
+@pytest.mark.thorough
 async def test_each_chunk_of_a_long_chat_is_named_once(memory: AgentMem, tenant: str) -> None:
     """Every fifth append makes one due, and all of them together name what was said, once."""
     note = await memory.create_active_memory(tenant, "Chat", "Begun.")

@@ -208,6 +208,7 @@ def test_drift_is_exit_code_1_until_it_is_mended(
     assert cli.code == 0
 
 
+@pytest.mark.thorough
 def test_rebuild_mends_and_exits_with_0(
     cli: CommandLine, stored: tuple[ActiveMemory, ActiveMemory], tamper: Callable[[str], None]
 ) -> None:
@@ -346,6 +347,7 @@ def test_a_receipt_for_people_says_how_to_check_it(cli: CommandLine, tmp_path: P
     assert "The ledger keeps it" in cli("erase", *_TENANT, "--all", "--yes")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("stored")
 def test_a_text_can_come_from_standard_input(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the list of processes does not show what is to be forgotten."""

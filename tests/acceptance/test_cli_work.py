@@ -75,6 +75,7 @@ def test_a_worker_takes_its_concurrency_from_the_settings_unless_an_option_says_
     assert cli.code == 0
 
 
+@pytest.mark.thorough
 def test_work_that_was_given_up_is_named_and_can_be_retried(
     cli: CommandLine, config: Callable[..., Config], server: Server, database: str
 ) -> None:

@@ -206,6 +206,7 @@ async def test_each_day_has_a_memory_of_its_own(config: Callable[..., Config]) -
         assert (await memory.admin.verify("agent-1")).ok
 
 
+@pytest.mark.thorough
 async def test_a_days_memory_has_at_most_16000_characters(memory: AgentMem, tenant: str) -> None:
     """A turn that would make it longer begins the next one; a longer turn has one of its own."""
     chat = memory.conversation(tenant, "chat")
@@ -361,6 +362,7 @@ async def test_secrets_are_taken_out_of_a_conversation(memory: AgentMem, tenant:
     assert (await only_memory(memory, tenant)).title == "About [redacted:github-token]"
 
 
+@pytest.mark.thorough
 async def test_an_erased_conversation_may_begin_again(memory: AgentMem, tenant: str, tmp_path: Any) -> None:
     """With the same turn ids; the other conversation stays, and a copy of the stream holds neither."""
     for conversation_id in ("chat", "other"):
@@ -389,6 +391,7 @@ async def test_an_erased_conversation_may_begin_again(memory: AgentMem, tenant: 
 # Many at once ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise
 @SECOND_SERVER_THOROUGHLY
 async def test_fifty_tasks_on_one_conversation_lose_nothing_and_keep_their_order(config: Callable[..., Config]) -> None:
     """Through two processes' objects, each turn is there once, and each task's turns in the order of its calls."""
@@ -417,6 +420,7 @@ async def test_fifty_tasks_on_one_conversation_lose_nothing_and_keep_their_order
         assert "Speaker 49: Turn 1 of 49." in texts(found)
 
 
+@pytest.mark.promise
 async def test_repeated_turns_of_many_tasks_are_recorded_once(memory: AgentMem, tenant: str) -> None:
     """All tasks say the same turns, each in an order of its own."""
     chance = random.Random(20_260_505)
@@ -432,6 +436,7 @@ async def test_repeated_turns_of_many_tasks_are_recorded_once(memory: AgentMem, 
     assert await head_of(memory, tenant) == 10
 
 
+@pytest.mark.thorough
 async def test_a_cancelled_turn_is_there_once_or_not_at_all(memory: AgentMem, tenant: str) -> None:
     """And after it is said again with its id it is there once, in any case."""
     chance = random.Random(20_260_505)

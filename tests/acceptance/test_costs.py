@@ -264,6 +264,7 @@ def _without_stream(rows: dict[str, int]) -> dict[str, int]:
     return {name: count for name, count in rows.items() if not name.startswith(others)}
 
 
+@pytest.mark.thorough
 async def test_a_turn_costs_itself_however_long_the_text_is(
     memory: AgentMem, meter: Meter, stored: SqlExecutor
 ) -> None:

@@ -117,6 +117,7 @@ async def test_an_erased_memory_is_gone_with_all_its_versions(memory: AgentMem, 
         assert (event.payload, event.salt, event.digest.hex()) == ({}, None, erased.digest)
 
 
+@pytest.mark.thorough
 async def test_a_conversation_is_erased_with_its_memories_and_events(memory: AgentMem, superuser: SqlExecutor) -> None:
     """Whatever it made or changed goes, events of users' own kinds included; other conversations stay."""
     secret, kept = await _fill(memory)
@@ -487,6 +488,7 @@ _SPELLINGS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.everyday(
     "double quotes",
     "backslashes",
@@ -915,6 +917,7 @@ async def test_an_update_that_waits_behind_an_erasure_finds_no_memory(
     await _check_gone(memory, superuser, "agent-1", "xyl")
 
 
+@pytest.mark.thorough
 async def test_consolidating_all_passes_over_what_is_erased_meanwhile(
     memory: AgentMem, held: Callable[[], Any]
 ) -> None:

@@ -164,6 +164,7 @@ async def test_only_what_differs_is_recorded(memory: AgentMem, tenant: str) -> N
     ]
 
 
+@pytest.mark.promise
 async def test_replays_and_copies_have_the_same_dates(memory: AgentMem, db: SqlExecutor, tmp_path: Path) -> None:
     """The dates stand in the events: verify, rebuild, another language, an export and an erasure beside it."""
     note = await _edit(memory, "agent-1")

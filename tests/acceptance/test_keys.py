@@ -322,6 +322,7 @@ async def test_some_memories_are_read_by_ids_keys_and_prefix(memory: AgentMem, t
     assert await found(key_prefix="a/") == [a1.id]
 
 
+@pytest.mark.thorough
 @BOTH_SERVERS
 async def test_a_prefix_finds_what_begins_with_it_and_nothing_else(memory: AgentMem, tenant: str) -> None:
     """Whatever its last character is, the one before the surrogates and the last of all included; none is a pattern."""
@@ -385,6 +386,7 @@ async def test_pages_are_all_memories_once(memory: AgentMem, tenant: str) -> Non
         await memory.get_active_memories(tenant, after=notes[2].id)
 
 
+@pytest.mark.thorough
 async def test_pages_neither_repeat_nor_skip_while_others_write(config: Callable[..., Config]) -> None:
     """Created, changed and archived meanwhile, as by another process: what is there all the time comes once."""
     async with AgentMem(config()) as memory, AgentMem(config()) as other:

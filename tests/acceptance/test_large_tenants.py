@@ -127,6 +127,7 @@ async def test_what_a_rare_speaker_said_is_found_among_very_much_else(
                 assert "Zoe" in [hit.speaker for hit in found.hits], question
 
 
+@pytest.mark.thorough
 async def test_all_that_a_speaker_said_in_long_texts_is_looked_at(paths: Paths) -> None:
     """The postings of long texts lie in several blocks, one behind the other: their numbers do not ascend."""
     for part in range(3):

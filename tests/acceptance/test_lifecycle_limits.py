@@ -702,6 +702,7 @@ async def test_what_is_erased_during_a_review_stays_erased(
         assert await _uses(superuser) == []
 
 
+@pytest.mark.thorough
 async def test_what_ended_can_be_erased(config: Callable[..., Config], superuser: SqlExecutor) -> None:
     """The event of its end is emptied with the others; a repetition in another memory stands for itself again."""
     async with AgentMem(config()) as memory:

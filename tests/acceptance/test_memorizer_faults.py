@@ -423,6 +423,7 @@ async def test_a_memory_that_was_erased_meanwhile_is_not_brought_back(config: Ma
         assert (await memory.admin.verify("agent-1")).ok
 
 
+@pytest.mark.thorough
 async def test_what_a_model_was_shown_of_an_erased_memory_is_forgotten(
     config: MakeConfig, socket_server: SocketServer, database: str
 ) -> None:

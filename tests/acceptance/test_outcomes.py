@@ -133,6 +133,7 @@ async def test_as_many_failures_as_successes_change_nothing(config: MakeConfig) 
     assert after == before.model_copy(update={"successes": 1, "failures": 1})
 
 
+@pytest.mark.thorough
 async def test_a_smaller_limit_returns_the_first_hits_of_a_larger_one(config: MakeConfig) -> None:
     """Also where outcomes lift a passage over many others: each limit has to look as far down as it can come from."""
     dice = random.Random(3)

@@ -313,6 +313,7 @@ def test_every_public_method_is_known_to_write_text_or_not() -> None:
     assert methods - _WRITES_NO_TEXT == _WRITES.keys() | _IDENTIFIED.keys()
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("method", _WRITES)
 async def test_a_secret_in_any_text_of_a_write_is_stored_nowhere(
     method: str,

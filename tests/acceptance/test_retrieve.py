@@ -395,6 +395,7 @@ async def test_a_prompt_keeps_its_budget(memory: AgentMem, tenant: str) -> None:
             found.as_prompt(wrong)
 
 
+@pytest.mark.thorough
 async def test_no_stored_text_passes_for_a_label(memory: AgentMem, tenant: str, subtests: pytest.Subtests) -> None:
     """As content, title and speaker of what a tool has brought, each beside what a user has said."""
     await memory.create_active_memory(tenant, "Boats", "Ann: I own the red boat.", metadata={"speaker": "Ann"})
@@ -461,6 +462,7 @@ async def test_a_word_that_several_notes_share_finds_each_of_them(memory: AgentM
         assert [hit for hit in found.hits if not hit.score_parts.get("words")] == []
 
 
+@pytest.mark.promise
 async def test_what_is_new_is_first_among_ten_thousand_chunks(memory: AgentMem) -> None:
     """A note just created ranks first for its own words, and other tenants are none the wiser.
 
@@ -485,6 +487,7 @@ async def test_what_is_new_is_first_among_ten_thousand_chunks(memory: AgentMem) 
     assert texts(found) == ["The watch of day 7 saw nothing."]
 
 
+@pytest.mark.thorough
 async def test_small_tenants_are_found_behind_a_large_one_by_words_alone(config: Callable[..., Config]) -> None:
     """How well others' chunks match makes no difference to one's own."""
     async with AgentMem(config(), embedder=FaultyEmbedder(away)) as memory:

@@ -237,6 +237,7 @@ MOMENTS = st.integers(0, 6).map(lambda months: JANUARY + timedelta(days=30 * mon
 
 
 # One database serves all examples; each has a tenant of its own.
+@pytest.mark.thorough
 @settings(
     max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )

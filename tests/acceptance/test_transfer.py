@@ -574,6 +574,7 @@ async def test_events_that_cannot_be_applied_are_refused_without_a_word_of_what_
     assert (await memory.admin.verify()).ok
 
 
+@pytest.mark.thorough
 async def test_a_stream_with_other_events_takes_no_import(
     memory: AgentMem, house: Tenant, file: Path, stored: Callable[[str], Any]
 ) -> None:
@@ -613,6 +614,7 @@ async def test_a_later_export_cannot_bring_an_erasure_behind_events_that_still_s
         await memory.admin.history("fresh", house.corrected_memory_id)
 
 
+@pytest.mark.thorough
 async def test_an_older_file_does_not_bring_back_what_was_erased_since(
     memory: AgentMem, house: Tenant, file: Path, stored: Callable[[str], Any]
 ) -> None:

@@ -249,6 +249,7 @@ def _edited(passages: list[str], edit: tuple[str, int, str]) -> list[str]:
 
 
 # One database serves all examples; each has a tenant of its own.
+@pytest.mark.thorough
 @settings(
     max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )

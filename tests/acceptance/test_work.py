@@ -209,6 +209,7 @@ async def test_a_memory_may_be_archived_during_its_consolidation(
     assert (await memory.admin.verify("agent-1")).ok
 
 
+@pytest.mark.thorough
 async def test_a_memory_may_be_erased_during_its_consolidation(memory: AgentMem, server: Server, database: str) -> None:
     """Nothing of it comes back, and the work counts as done."""
     note = await memory.create_active_memory("agent-1", "Harbour", LONG)

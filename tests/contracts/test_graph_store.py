@@ -666,6 +666,7 @@ async def test_of_a_hub_only_the_strongest_relationships_are_followed(scene: Gra
     assert _ids(around.relationships) == [edges[301], edges[700], edges[0], edges[1]]
 
 
+@pytest.mark.thorough
 async def test_an_outline_is_of_what_the_neighbourhood_chooses(scene: GraphScene, shown: Shown) -> None:
     """Recall weighs the same entities and relationships as a reading of the whole states would show it."""
     chance = random.Random(3)

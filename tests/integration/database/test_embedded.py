@@ -454,6 +454,7 @@ async def test_creation_killed_half_way_is_begun_anew(new_data_dir: Path) -> Non
     assert not unfinished.exists()
 
 
+@pytest.mark.thorough
 async def test_a_cancelled_start_leaves_neither_a_user_nor_a_server(new_data_dir: Path) -> None:
     """A timeout around start() takes back what was begun, at once, and a later start works."""
     server = EmbeddedPostgres(new_data_dir, settings=_FAST)

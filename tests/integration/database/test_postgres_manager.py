@@ -700,6 +700,7 @@ async def test_a_value_that_the_driver_refuses_fails_the_whole_write(
     await _assert_fresh(store)
 
 
+@pytest.mark.thorough
 async def test_statements_sent_together_are_cancelled_together(
     new_store: NewStore, administrator: SqlExecutor, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -158,6 +158,7 @@ async def _state(server: TestServer, database: str, user: str = EMBEDDED_LOGIN) 
 # Made in three ways -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.everyday("64-3", "1536-1", why="each dimension and each number of partitions once")
 @pytest.mark.parametrize("partitions", [1, 3])
 @pytest.mark.parametrize("dimension", [64, 1536])
@@ -283,6 +284,7 @@ def _about(dump: list[str], table: str) -> list[str]:
     return [statement for statement in statements if re.search(rf"\b{table}(_|\b)", statement)]
 
 
+@pytest.mark.thorough
 async def test_the_script_for_an_administrator_does_the_whole_installation(
     test_server: TestServer, new_database: NewDatabase
 ) -> None:
@@ -322,6 +324,7 @@ async def test_a_models_name_with_a_quote_is_only_a_name(test_server: TestServer
 # Migrating ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 async def test_migrating_again_changes_nothing_and_keeps_every_row(
     test_server: TestServer, memory: AgentMem, database: str
 ) -> None:
@@ -364,6 +367,7 @@ async def test_two_databases_of_one_server_are_migrated_at_once(
     assert [len(done) for done in applied] == [len(migrations())] * 3
 
 
+@pytest.mark.thorough
 async def test_a_migration_changes_a_filled_database(
     test_server: TestServer, memory: AgentMem, database: str, release: Callable[[str, str], None]
 ) -> None:
@@ -393,6 +397,7 @@ async def test_a_migration_changes_a_filled_database(
     ]
 
 
+@pytest.mark.thorough
 async def test_a_migration_that_fails_leaves_the_database_as_it_was(
     test_server: TestServer, memory: AgentMem, database: str, release: Callable[[str, str], None]
 ) -> None:
@@ -467,6 +472,7 @@ async def _migrate(server: TestServer, database: str) -> object:
 # Procrastinate's tables -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 async def test_older_tables_of_procrastinate_are_brought_to_the_installed_package(
     test_server: TestServer, new_database: NewDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -540,6 +546,7 @@ async def test_what_a_later_procrastinate_brings_is_applied_once(
     assert [row["role"] for row in rights] == [OWNER_ROLE, WORKER_ROLE]
 
 
+@pytest.mark.thorough
 async def test_an_upgrade_of_procrastinate_that_fails_leaves_the_database_as_it_was(
     test_server: TestServer,
     memory: AgentMem,
@@ -673,6 +680,7 @@ async def test_a_database_without_the_schema_is_refused(test_server: TestServer,
 # Servers that are set up otherwise ------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 async def test_the_extension_may_live_in_a_schema_of_its_own(
     test_server: TestServer, new_database: NewDatabase
 ) -> None:
@@ -799,6 +807,7 @@ class _Finding(NamedTuple):
     remedy: str
 
 
+@pytest.mark.thorough
 async def test_an_administrator_who_is_no_superuser_can_install(
     bare_server_dir: Path, later_package: Callable[[str, str], None]
 ) -> None:

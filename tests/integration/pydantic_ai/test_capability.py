@@ -503,6 +503,7 @@ def test_a_run_without_await_is_recorded(config: Callable[..., Config]) -> None:
     assert "Bura" in script.shown()[0]
 
 
+@pytest.mark.thorough
 async def test_runs_of_two_tenants_side_by_side_stay_apart(memory: AgentMem) -> None:
     """One agent, many runs at once, the same conversation ids: each sees and leaves only what is its user's."""
     for name in ("ana", "ben"):

@@ -229,6 +229,7 @@ async def test_a_quota_refuses_what_is_too_much_as_a_value(memory: AgentMem) -> 
     assert (await facts.store_fact(StoreFactRequest(user="ben", content="four"))).error is None
 
 
+@pytest.mark.thorough
 async def test_maintenance_keeps_the_newest_within_a_quota(config: MakeConfig) -> None:
     """Also where the limit was lowered."""
     clock = _Clock()

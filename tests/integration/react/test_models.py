@@ -50,6 +50,7 @@ def _answers(path: str, request: dict[str, Any]) -> tuple[int, Any]:
     }
 
 
+@pytest.mark.thorough
 async def test_models_of_ollama_are_asked_where_the_memory_asks_its_own(config: MakeConfig) -> None:
     """To reason and to learn; and again after the service was closed and opened once more."""
     async with FakeOllama(_answers) as server, AgentMem(config(ollama_base_url=server.url)) as memory:

@@ -148,6 +148,7 @@ async def test_without_a_valid_key_nothing_is_answered(served: Served) -> None:
         assert (await served.client.post(path, json=listing, headers=_ACCEPTS)).status_code == 404
 
 
+@pytest.mark.thorough
 async def test_a_client_that_listens_hears_of_changes(served: Served) -> None:
     """Of its own tenant, by whichever client and era; no other listener hears of them."""
     async with (

@@ -308,6 +308,7 @@ async def test_a_data_folder_that_would_be_refused_is_a_problem(empty_folder: Pa
     assert _everything_in(empty_folder) == ["file", "shared"]
 
 
+@pytest.mark.thorough
 async def test_an_embedded_server_that_exists_is_looked_at_and_left_stopped(empty_folder: Path) -> None:
     """It is started for the time of the look only."""
     config = Config(data_dir=empty_folder / "data", embedding_provider="hash", chunk_partitions=2)

@@ -63,6 +63,8 @@ async def _main(data_dir: str, dimension: int, tenants: int) -> None:
             await _search(memory, tenants, result, random.Random(number))
             if number == 0:
                 print("searching", flush=True)  # noqa: T201 - for whoever has started this
+            # Leaves the processors to the build and to the other searcher.
+            await asyncio.sleep(0.02)
     print(json.dumps(result), flush=True)  # noqa: T201 - likewise
 
 

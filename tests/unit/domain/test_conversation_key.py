@@ -31,6 +31,7 @@ def test_a_key_gives_back_its_conversation_and_number(conversation_id: str, numb
     assert keys.number(key) == number
 
 
+@pytest.mark.thorough
 @given(conversation_ids=st.tuples(_IDS, _IDS), numbers=st.tuples(_NUMBERS, _NUMBERS))
 def test_keys_are_sorted_and_found_as_the_statements_do_it(
     conversation_ids: tuple[str, str], numbers: tuple[int, int]

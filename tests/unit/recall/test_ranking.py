@@ -405,6 +405,7 @@ def test_a_chunk_whose_vector_is_missing_is_matched_by_its_words() -> None:
     assert found.match[found.numbers == chunk_number(1, 0)] == pytest.approx(by_words.match[:1])
 
 
+@pytest.mark.thorough
 @given(st.data())
 @settings(THOROUGH)
 def test_whether_something_is_found_does_not_depend_on_the_limit(data: st.DataObject) -> None:

@@ -131,6 +131,7 @@ def test_salience_is_its_definition(
     assert list(chosen) == naive(events, scene, turn, window, relevance)
 
 
+@pytest.mark.thorough
 @given(ledgers(), st.randoms(), SCENES, TURNS)
 def test_invisible_events_change_nothing(events: list[Event], random: Random, scene: str, turn: int | None) -> None:
     """Left out, shuffled or replaced by others, they leave every memory as it is; so do erased ones."""

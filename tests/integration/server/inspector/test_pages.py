@@ -237,6 +237,7 @@ async def test_a_list_of_memories_has_pages_without_gaps(unopened: AgentMem, sig
             assert titles[0] == ("Note 3" if order == "changed" else "Note 0")
 
 
+@pytest.mark.thorough
 async def test_the_sliders_stop_where_something_changed(unopened: AgentMem, signed_in: SignedIn) -> None:
     """Their moments are those of the events, in the world and in the system."""
     async with signed_in("reader") as client:

@@ -17,6 +17,7 @@ def _day(day: int) -> datetime:
     return datetime(2024, 1, day, tzinfo=UTC)
 
 
+@pytest.mark.thorough
 async def test_a_created_memory_is_answered_with_its_path_and_version(rest: Rest) -> None:
     """And what is answered is what is read at that path."""
     created = await rest.client.post("/v1/memories", json=_NOTE | {"key": "plan", "metadata": {"team": "blue"}})

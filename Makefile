@@ -316,6 +316,8 @@ $(RUNTIME): requirements/runtime.txt requirements/build.txt pyproject.toml | $(B
 	@echo "Installing the package and its dependencies into $(VENV) …"
 	@$(INSTALL) --require-hashes -r requirements/runtime.txt -r requirements/build.txt
 	@$(INSTALL) --no-deps --no-build-isolation --editable .
+# pip compiles what it installs, but not what stays where it is.
+	@$(RUN) compileall -q agent_reminiscence
 	@touch $@
 
 $(TEST) $(BENCH) $(DEV): $(VENV)/.%: requirements/%.txt $(RUNTIME)

@@ -653,6 +653,7 @@ async def test_a_receipt_is_an_event_survives_a_file_and_says_nothing(
         assert (last.kind, ErasureReceipt.model_validate(last.payload)) == ("memory.erased", receipt)
 
 
+@pytest.mark.everyday("scope", "memory_ids", "sha256", why="the digest is of all fields")
 @pytest.mark.parametrize(
     "change",
     [
@@ -795,6 +796,10 @@ _UNSPELLED_PLACES = (
 )
 
 
+@pytest.mark.everyday(
+    *("emptied payload", "missing row", "another event", "chunk", "content", "entry of a word", "vector"),
+    why="one of each kind of place; a check asks them all in one go",
+)
 @pytest.mark.parametrize("name", _TAMPERING)
 async def test_a_check_finds_what_was_put_back(memory: AgentMem, superuser: SqlExecutor, name: str) -> None:
     """A row of a backup, put back by somebody who may do everything, is found in each place."""

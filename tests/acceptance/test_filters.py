@@ -292,6 +292,7 @@ async def test_what_a_filter_admits_is_what_the_model_says(paths: Paths, seed: i
 
 
 @pytest.mark.promise
+@pytest.mark.everyday("narrowed", why="it ranks what the other case ranks, after one step more")
 @pytest.mark.parametrize(
     "most", [pytest.param(narrowing.MAX_ADMITTED, id="all admitted ranked"), pytest.param(3, id="narrowed")]
 )

@@ -312,6 +312,7 @@ async def test_nothing_of_an_erased_memory_is_left(config: MakeConfig, db: SqlEx
 
 
 @pytest.mark.promise
+@pytest.mark.everyday("fact", "why of a relationship", why="the plan is searched as a whole, and what it made as well")
 @pytest.mark.parametrize("field", ["fact", "summary", "description", "type", "why", "why of a relationship"])
 async def test_a_word_that_only_the_model_wrote_can_be_erased(config: MakeConfig, db: SqlExecutor, field: str) -> None:
     """Wherever it stands in a plan; the memories do not say it and stay."""

@@ -93,14 +93,19 @@ class _Measurement:
     def __init__(self, meter: _Meter) -> None:
         self._meter = meter
         self._before = 0.0
+        self._pays_for_teardown = False
         # What fixtures of a wider scope took, and how much of it was reported while another one was being set up.
         self._shared = 0.0
         self._nested = 0.0
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_setup(self) -> Generator[None]:
+    def pytest_runtest_protocol(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Generator[None, object, object]:
         self._before = self._meter.read()
         self._shared = self._nested = 0.0
+        # The last test of a file would pay for closing what all of its tests have used.
+        self._pays_for_teardown = nextitem is not None and nextitem.path == item.path
         return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -121,19 +126,19 @@ class _Measurement:
         try:
             return (yield)
         finally:
-            self._note(item)
+            if not self._pays_for_teardown:
+                self._note(item)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None]:
         try:
             return (yield)
         finally:
-            # The last test of a file would pay for closing what all of its tests have used.
-            if nextitem is not None and nextitem.path == item.path:
+            if self._pays_for_teardown:
                 self._note(item)
 
     def _note(self, item: pytest.Item) -> None:
-        """Have the next report of a test say what it has cost so far."""
+        """Have the next report of a test say what it has cost."""
         item.user_properties.append((_PROPERTY, round(self._meter.read() - self._before - self._shared, 3)))
 
 

@@ -41,7 +41,7 @@ def test_a_test_that_leaves_a_task_running_fails(loop: asyncio.AbstractEventLoop
     """And the task ends, so that the next test is not blamed for it."""
     shared = SharedMemory(AgentMem(Config(embedding_provider="hash")), loop)
 
-    with pytest.raises(pytest.fail.Exception, match="left a task running"), shared.lent():
+    with pytest.raises(pytest.fail.Exception, match="left a task running"), shared.lent(patience_seconds=0):
         task = loop.create_task(asyncio.sleep(3600))
 
     loop.run_until_complete(asyncio.wait([task]))

@@ -65,16 +65,22 @@ class SharedMemory:
     loop: asyncio.AbstractEventLoop
 
     @contextmanager
-    def lent(self) -> Iterator[AgentMem]:
-        """The memory for one test, which fails if it has left it changed or a task running."""
+    def lent(self, *, patience_seconds: float = 10) -> Iterator[AgentMem]:
+        """The memory for one test, which fails if it has left it changed or a task running.
+
+        Args:
+            patience_seconds: How long a task may take to end that the test has not awaited.
+        """
         settings = self.memory.config.model_copy()
         yield self.memory
-        left = [task for task in asyncio.all_tasks(self.loop) if task.get_name() != _LASTING_TASK]
+        left = {task for task in asyncio.all_tasks(self.loop) if task.get_name() != _LASTING_TASK}
+        if left:
+            _, left = self.loop.run_until_complete(asyncio.wait(left, timeout=patience_seconds))
         for task in left:
             # The next test would be blamed for it.
             task.cancel()
         if left:
-            pytest.fail(f"this test left a task running on the loop that it shares: {left[0]}")
+            pytest.fail(f"this test left a task running on the loop that it shares: {left.pop()}")
         if self.memory.config != settings:
             pytest.fail("this test has changed the settings of the memory that it shares")
         try:

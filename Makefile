@@ -40,6 +40,7 @@ demo: $(RUNTIME) ## Show what the memory does, without a server, key or model.
 .PHONY: test
 test: $(TEST) ## Run the tests, and the code in README.md, docs/ and docstrings; no other server. PYTEST_ARGS="-k name"
 # Each file stays on one worker: later blocks of a document use names from earlier ones.
+	@rm -f $(COSTS)
 	@$(RUN) pytest --everyday --costs $(COSTS) -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # What the last run of `make test` has measured.

@@ -340,12 +340,16 @@ _MODULES: Final = {
     "services.reflection.event_index": ("EventIndex",),
 }
 _MODULE_OF: Final = {name: module for module, names in _MODULES.items() for name in names}
+# As `agent_reminiscence.exceptions`, which an eager import would have made attributes.
+_SUBMODULES: Final = frozenset(module.partition(".")[0] for module in _MODULES)
 
 # Type checkers read the imports above; with a `__getattr__`, they would accept any name.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """Import the public name `name`; only its first use comes here."""
+        if name in _SUBMODULES:
+            return import_module(f"{__name__}.{name}")
         if name not in _MODULE_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

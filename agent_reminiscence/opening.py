@@ -150,7 +150,12 @@ class _Opening:
         async def open_stores() -> Stores:
             return await self._open(None, settings, unused.pop() if unused else None)
 
-        return await repeated(open_stores, operation="initialize", external_id="", total_seconds=_RETRY_SECONDS)
+        try:
+            return await repeated(open_stores, operation="initialize", external_id="", total_seconds=_RETRY_SECONDS)
+        finally:
+            # Left only if nothing was tried.
+            for connection in unused:
+                connection.close()
 
     async def on_own_server(self) -> Stores:
         """Start or join the embedded server."""
@@ -202,6 +207,13 @@ class _Opening:
             connection: One that is open already, to be used first.
         """
         config = self.config
+        try:
+            # It connects on first use, so an unavailable Neo4j does not prevent opening.
+            neo4j = None if config.neo4j_uri is None else create_neo4j(config, self.telemetry)
+        except BaseException:
+            if connection is not None:
+                connection.close()
+            raise
         postgres = PostgresManager(
             settings,
             pool_size=config.postgres_pool_size,
@@ -210,8 +222,6 @@ class _Opening:
             telemetry=self.telemetry,
             revive=None if server is None else partial(_restart, server, settings),
         )
-        # It connects on first use, so an unavailable Neo4j does not prevent opening.
-        neo4j = None if config.neo4j_uri is None else create_neo4j(config, self.telemetry)
         stores = Stores(
             server=server,
             postgres=postgres,

@@ -234,7 +234,7 @@ class Config(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments and environment variables. What holds nothing is not searched: that takes most of the time."""
+        """Arguments and environment variables. Empty sources are skipped; searching them takes most of the time."""
         has_variables = any(name.upper().startswith(_PREFIX) for name in os.environ)
         return (init_settings, env_settings) if has_variables else (init_settings,)
 

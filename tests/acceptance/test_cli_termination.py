@@ -75,7 +75,6 @@ def test_a_terminated_worker_leaves_no_server(data_dir: Path) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.everyday("background", why="the other differs by an interrupt that it could take and never gets")
 @pytest.mark.parametrize("ignores_interrupts", [False, True], ids=["foreground", "background"])
 async def test_a_terminated_command_closes_what_it_has_open(data_dir: Path, ignores_interrupts: bool) -> None:
     """Wherever it is, it ends with the code that stands for SIGTERM; a background job of a shell ignores SIGINT."""

@@ -108,7 +108,6 @@ def test_work_that_was_given_up_is_named_and_can_be_retried(
 
 
 @pytest.mark.thorough
-@pytest.mark.everyday("15", why="both signals have one handler")
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 def test_a_worker_of_its_own_process_works_until_it_is_asked_to_stop(
     config: Callable[..., Config], stop: signal.Signals

@@ -489,17 +489,6 @@ _SPELLINGS = {
 
 
 @pytest.mark.thorough
-@pytest.mark.everyday(
-    "double quotes",
-    "backslashes",
-    "line breaks",
-    "control characters",
-    "beyond the basic plane",
-    "escapes spelled out",
-    "combining characters",
-    "braces and brackets",
-    why="one of each way in which JSON or SQL spells a character",
-)
 @pytest.mark.parametrize("name", _SPELLINGS)
 async def test_a_text_is_found_however_json_and_sql_spell_it(
     memory: AgentMem, superuser: SqlExecutor, name: str

@@ -90,6 +90,7 @@ def test_an_example_says_what_it_should(name: str, data_dir: Path) -> None:
     assert _EXPECTED[name] in run_example(EXAMPLES / name, data_dir, _SETTINGS.get(name))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", [name if name == "quickstart.py" else pytest.param(name, marks=pytest.mark.thorough) for name in _EXPECTED]
 )

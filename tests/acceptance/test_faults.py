@@ -151,13 +151,6 @@ async def _check_pool(memory: AgentMem, size: int) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.everyday(
-    "create-*",
-    "append-message",
-    "archive-message",
-    "conversation-answer",
-    why="each kind of write meets a cut; losing an answer is one path for all of them",
-)
 @pytest.mark.parametrize("loss", get_args(Loss))
 @pytest.mark.parametrize("change", [_UPDATE if name == "update" else name for name in _CHANGES])
 async def test_a_write_with_a_key_survives_a_cut_at_any_message(
@@ -187,9 +180,6 @@ async def test_a_write_with_a_key_survives_a_cut_at_any_message(
 
 
 @pytest.mark.thorough
-@pytest.mark.everyday(
-    "create-*", "append-message", "conversation-message", why="all writes share what is done at COMMIT"
-)
 @pytest.mark.parametrize("loss", ["message", "answer"])
 @pytest.mark.parametrize("change", ["create", _UPDATE, "append", "turn", "conversation"])
 async def test_a_write_without_a_key_is_not_repeated_once_commit_was_sent(
@@ -228,7 +218,6 @@ async def test_a_write_without_a_key_is_not_repeated_once_commit_was_sent(
 
 
 @pytest.mark.thorough
-@pytest.mark.everyday("message", why="what a lost answer does is shown by writes")
 @pytest.mark.parametrize("loss", get_args(Loss))
 async def test_a_reflection_survives_a_cut_at_any_message(
     behind_proxy: Callable[..., Config], proxy: FaultyProxy, hurried: None, loss: Loss

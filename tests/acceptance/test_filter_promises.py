@@ -35,10 +35,10 @@ def _contents(found: RetrievalResult) -> list[str]:
 
 @pytest.mark.parametrize("whole", [10_000, 0])
 async def test_where_only_the_repetition_is_admitted_it_stands_for_what_it_repeats(
-    memory: AgentMem, whole: int
+    memory: AgentMem, monkeypatch: pytest.MonkeyPatch, whole: int
 ) -> None:
     """It has ended, because another memory says the same; asked about alone, its memory says it still."""
-    memory._ready().services.retrieval._finder._whole_max_chunks = whole
+    monkeypatch.setattr(memory._ready().services.retrieval._finder, "_whole_max_chunks", whole)
     for number in range(3):
         note = await memory.create_active_memory(
             "agent-1", "House", _TWICE, metadata={"of": number}, conversation_id=f"talk-{number}"
@@ -114,7 +114,9 @@ async def test_a_filter_admits_no_hit_that_has_nothing_to_do_with_the_question(
     assert (len(asked.hits), senseless.hits, senseless.found) == (3, (), False)
 
 
-async def test_another_tenants_ids_keys_and_metadata_admit_nothing(memory: AgentMem) -> None:
+async def test_another_tenants_ids_keys_and_metadata_admit_nothing(
+    memory: AgentMem, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same words, keys and metadata are there twice, and only one's own come back."""
     ids = {}
     for tenant in ("agent-1", "agent-2"):
@@ -130,7 +132,7 @@ async def test_another_tenants_ids_keys_and_metadata_admit_nothing(memory: Agent
         ids[tenant] = note.id
 
     for whole in (10_000, 0):
-        memory._ready().services.retrieval._finder._whole_max_chunks = whole
+        monkeypatch.setattr(memory._ready().services.retrieval._finder, "_whole_max_chunks", whole)
         for where in (
             Filter(keys=["house"]),
             Filter(actors=["bot"], conversation_ids=["talk"], speakers=["Mara"]),

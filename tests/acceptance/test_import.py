@@ -486,7 +486,6 @@ async def test_two_imports_of_the_same_messages_at_once_write_each_memory_once(m
 
 
 @pytest.mark.thorough
-@pytest.mark.everyday("message", why="what a lost answer does is shown by writes")
 @pytest.mark.parametrize("loss", get_args(Loss))
 async def test_an_import_survives_a_cut_at_any_message(
     config: Callable[..., Config],

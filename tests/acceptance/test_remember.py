@@ -530,7 +530,7 @@ async def _labels(memory: AgentMem) -> dict[str, str]:
     return {hit.content.strip(): hit.source for hit in hits}
 
 
-@pytest.mark.thorough
+@pytest.mark.promise
 async def test_a_models_update_leaves_the_users_lines_to_the_user(config: MakeConfig) -> None:
     """Each line is trusted like whoever wrote it, also after later updates by others, and after a rebuild."""
     model = ScriptedModel(_LOOK, _update(content=_FERRY_AT_TEN, messages=[1]), _DONE)

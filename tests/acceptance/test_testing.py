@@ -91,7 +91,6 @@ def suite(tmp_path: Path) -> Suite:
 
 
 @pytest.mark.thorough
-@pytest.mark.everyday("one process", why="workers that share a server have a test of their own")
 @pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["one process", "two workers"])
 def test_the_suite_of_the_page_passes(suite: Suite, options: tuple[str, ...]) -> None:
     """The agent of the documentation, its tests, and as many more as make twenty."""
@@ -139,6 +138,7 @@ def test_the_workers_of_a_run_share_one_server_which_ends_with_it(suite: Suite, 
     wait_until_ended([int(server)])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("ini", "marks"),
     [

@@ -22,7 +22,7 @@ import pytest
 
 BUDGET_SECONDS: Final = 0.5
 _PROPERTY: Final = "cpu_seconds"
-_DEAREST: Final = 10
+_MOST_EXPENSIVE: Final = 10
 _PROCESSES: Final = Path("/proc")
 # Behind the name in parentheses, which may hold blanks, of /proc/<pid>/stat: the parent, and the times of the process
 # and of the children that it has waited for.
@@ -180,12 +180,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Name the dearest tests."""
+    """Name the most expensive tests."""
     seconds = config.stash[_COSTS].seconds
     if (file := config.getoption("--costs")) is not None:
         config.stash[_COSTS].write(file)
     elif not config.getoption("--everyday"):
         return
-    terminalreporter.write_line(f"processor time of all tests: {sum(seconds.values()):.0f} s; the dearest:")
-    for test in sorted(seconds, key=seconds.__getitem__, reverse=True)[:_DEAREST]:
+    terminalreporter.write_line(f"processor time of all tests: {sum(seconds.values()):.0f} s; the most expensive:")
+    for test in sorted(seconds, key=seconds.__getitem__, reverse=True)[:_MOST_EXPENSIVE]:
         terminalreporter.write_line(f"  {seconds[test]:6.2f} s  {test}")

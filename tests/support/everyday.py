@@ -87,22 +87,27 @@ class _Cases:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        missing: set[tuple[str, str]] = set()
+        named: set[tuple[str, str]] = set()
         found: set[tuple[str, str]] = set()
+        contradictory: set[str] = set()
         for item in items:
             mark = item.get_closest_marker("everyday")
             if mark is None:
                 continue
             test, _, case = item.nodeid.partition("[")
+            if any(own.name == "thorough" for own in getattr(getattr(item, "obj", None), "pytestmark", ())):
+                contradictory.add(test)
             fitting = {(test, one) for one in mark.args if fnmatchcase(case.removesuffix("]"), one)}
             found |= fitting
-            missing |= {(test, one) for one in mark.args}
+            named |= {(test, one) for one in mark.args}
             if not fitting:
                 item.add_marker("thorough")
+        if contradictory:
+            raise pytest.UsageError(f"both thorough, which is for all cases, and everyday: {', '.join(contradictory)}")
         # Of a renamed case nobody would notice that it is not tried any more. One case alone may be asked for.
-        if missing - found and not any("[" in argument for argument in config.args):
-            named = "; ".join(f"{test}: {one!r}" for test, one in sorted(missing - found))
-            raise pytest.UsageError(f"the mark everyday names cases that there are not: {named}")
+        if named - found and not any("[" in argument for argument in config.args):
+            lost = "; ".join(f"{test}: {one!r}" for test, one in sorted(named - found))
+            raise pytest.UsageError(f"the mark everyday names cases that do not exist: {lost}")
 
 
 def _reason(item: pytest.Item, seen: set[str]) -> str | None:

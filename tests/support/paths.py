@@ -1,4 +1,4 @@
-"""Holds that every test with a mark is where the `make` target of the mark looks for it; a plugin of `conftest.py`.
+"""Checks that every test with a mark is where the `make` target of the mark looks for it; a plugin of `conftest.py`.
 
 To find the tests of a mark among all tests costs more than to run some of them. So `tests/paths/neo4j.txt` names the
 files and folders that hold the tests with the mark `neo4j`, and the target passes `@tests/paths/neo4j.txt` to pytest.

@@ -1,7 +1,7 @@
 """A memory that tests share, in which each test has a tenant of its own.
 
-To open a memory on a database of its own, and to empty that afterwards, costs more than most tests do. A test that asks
-for `tenant` gets a shared memory as `memory`, open since the first such test of this process. It runs on that memory's
+Opening a memory on its own database and emptying it afterwards costs more than most tests do. A test that asks for
+`tenant` gets a shared memory as `memory`, open since the first such test of this process. It runs on that memory's
 event loop, and may not look across tenants: the database holds those of earlier tests. It refuses to show them, and no
 worker can run there, so the jobs of earlier tests stay in the queue, untouched, until the server goes. A test of jobs,
 stores or settings asks for `database` or `config`, or for `memory` without `tenant`, and has a database of its own.
@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
     if wrong:
         raise pytest.UsageError(
-            f"tests with a `tenant` share a memory and have nothing of their own: {'; '.join(wrong)}"
+            f"a test with `tenant` shares a memory and cannot use `database` or `config`: {'; '.join(wrong)}"
         )
 
 

@@ -109,6 +109,14 @@ def test_every_public_name_can_be_used_and_is_listed() -> None:
     assert set(agent_reminiscence.__all__) <= set(dir(agent_reminiscence))
 
 
+def test_modules_of_public_names_are_attributes() -> None:
+    """`agent_reminiscence.exceptions.StoreError` needs no import of its own, as if all names were imported at once."""
+    program = (
+        "import agent_reminiscence as package; package.exceptions.StoreError, package.config.Config, package.domain"
+    )
+    subprocess.run([sys.executable, "-c", program], env=clean_environment(), cwd=CHECKOUT, check=True, timeout=120)
+
+
 def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
     """As of any module, so that hasattr() and a misspelled import say what they should."""
     assert not hasattr(agent_reminiscence, "AgentMemory")

@@ -135,7 +135,8 @@ class ReplayTablesRepository:
     async def _filled_tables(self, db: SqlExecutor, external_id: str) -> list[tuple[str, _Key]]:
         """The tables with a stored or a replayed row: most streams fill a few, and a comparison costs a millisecond."""
         row = await db.fetch_one(_SQL["find_filled_tables"], {"external_id": external_id})
-        return [] if row is None else [(table, key) for table, key in PROJECTED_TABLES.items() if row[table]]
+        assert row is not None  # a SELECT of expressions has one row
+        return [(table, key) for table, key in PROJECTED_TABLES.items() if row[table]]
 
     async def count_missing_vectors(self, db: SqlExecutor, external_id: str) -> int:
         """Return how many replayed chunks have no stored vectors in the current generation."""

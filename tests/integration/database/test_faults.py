@@ -394,7 +394,6 @@ async def _check_words(memory: AgentMem, expected: int) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.everyday("kill", why="a server that had time to say so leaves less to be repaired")
 @pytest.mark.parametrize(
     "how", [signal.SIGINT, signal.SIGQUIT, signal.SIGKILL], ids=["fast shutdown", "immediate shutdown", "kill"]
 )
@@ -582,7 +581,7 @@ async def _other_process(config: Config) -> AsyncIterator[Callable[[], Awaitable
     assert process.returncode == 0
 
 
-@pytest.mark.thorough
+@pytest.mark.promise
 @pytest.mark.everyday("kill", why="a server that had time to say so leaves less to be repaired")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["fast shutdown", "kill"])
 async def test_a_subscription_outlives_its_embedded_server(embedded: Config, folder: Path, how: signal.Signals) -> None:

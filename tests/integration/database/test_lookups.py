@@ -143,6 +143,7 @@ def _turn(number: int) -> Turn:
     return Turn(speaker="Ann", text=text, id=str(number), time=moment, metadata={"number": number})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("analysed", "kept_plans"),
     [
@@ -174,6 +175,7 @@ async def test_writing_a_long_text_reads_few_rows_for_each_chunk(
         assert sum(read.values()) < _MOST_ROWS_READ_PER_CHUNK, read
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("analysed", "kept_plans"),
     [

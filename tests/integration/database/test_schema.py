@@ -159,7 +159,6 @@ async def _state(server: TestServer, database: str, user: str = EMBEDDED_LOGIN) 
 
 
 @pytest.mark.thorough
-@pytest.mark.everyday("64-3", "1536-1", why="each dimension and each number of partitions once")
 @pytest.mark.parametrize("partitions", [1, 3])
 @pytest.mark.parametrize("dimension", [64, 1536])
 async def test_the_migrations_in_order_give_the_schema(

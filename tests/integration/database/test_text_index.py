@@ -234,7 +234,6 @@ async def test_without_a_memory_every_other_row_of_the_index_is_the_same_to_the_
 
 
 @pytest.mark.thorough
-@pytest.mark.everyday("3", why="either is smaller than the stream, so that there are several pages")
 @pytest.mark.parametrize("events", [1, 3])
 async def test_the_size_of_a_batch_moves_nothing(
     memory: AgentMem,

@@ -23,6 +23,7 @@ def _canary(user: str, collection: str) -> str:
     return f"canary{sha256(f'{user}|{collection}'.encode()).hexdigest()[:12]}"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (1, 2))])
 async def test_no_prompt_holds_anothers_canary(memory: AgentMem, seed: int) -> None:
     """Thirty pairs whose names are as alike as can be, the same conversation ids, at the same time."""

@@ -74,7 +74,6 @@ def _wait_for(file: Path) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.everyday("True", why="without a memory less is done")
 @pytest.mark.parametrize("has_memory", [False, True])
 async def test_a_tool_of_a_server_is_a_step_and_leads_to_the_answer(
     mill: MakeServer, memory: AgentMem, has_memory: bool
@@ -159,7 +158,6 @@ async def test_arguments_that_the_server_refuses_are_an_observation(mill: MakeSe
 
 
 @pytest.mark.thorough
-@pytest.mark.everyday("True", why="without a memory less is done")
 @pytest.mark.parametrize("has_memory", [False, True])
 async def test_a_server_serves_all_requests_and_ends_with_the_service(
     mill: MakeServer, memory: AgentMem, has_memory: bool

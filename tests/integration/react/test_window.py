@@ -37,6 +37,7 @@ def _steps_shown(asked: Asked) -> str:
     return "\n".join(text for message in asked.messages[1:] for text in texts_of(message))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("steps", "summarises"), [(100, False), (100, True), pytest.param(500, False, marks=pytest.mark.thorough)]
 )

@@ -36,6 +36,7 @@ _LINES = sorted({shlex.join(line) for line in _command_lines().values()})
 
 
 # They differ in whom the memory is about.
+@pytest.mark.thorough
 @pytest.mark.parametrize("line", [_LINES[0], *(pytest.param(line, marks=pytest.mark.thorough) for line in _LINES[1:])])
 async def test_what_claude_is_told_to_start_starts(line: str, config: Callable[..., Config]) -> None:
     """As it stands there, with the program that is installed beside this Python."""

@@ -212,7 +212,6 @@ async def test_a_call_that_is_given_up_is_ended_in_the_server(
 
 
 @pytest.mark.thorough
-@pytest.mark.everyday("auto", "legacy", why="between programs of today, auto finds what the third names")
 @pytest.mark.parametrize("mode", MODES)
 async def test_the_calls_of_a_client_that_leaves_are_ended(
     served: Served, test_server: TestServer, database: str, mode: str

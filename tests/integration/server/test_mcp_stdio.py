@@ -70,7 +70,6 @@ def _calling(number: int, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 @pytest.mark.thorough
-@pytest.mark.everyday("legacy", why="over HTTP each era is tried every day, and tests below use the others")
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_client_of_each_era_uses_the_tools(
     variables: Mapping[str, str],

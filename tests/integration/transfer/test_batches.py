@@ -46,7 +46,6 @@ async def test_equal_keys_of_a_batch_are_written_once(memory: AgentMem) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.everyday("answer", why="what is lost may have been written, which is the harder of both")
 @pytest.mark.parametrize("loss", get_args(Loss))
 async def test_a_batch_is_written_once_wherever_the_connection_breaks(
     test_server: TestServer,

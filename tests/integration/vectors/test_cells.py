@@ -320,7 +320,6 @@ async def test_a_new_vector_goes_to_its_nearest_cell(memory: AgentMem, store: Po
 
 
 @pytest.mark.thorough
-@pytest.mark.everyday("1", why="nothing, a part or most is done; a part is what could be lost")
 @pytest.mark.parametrize("batches", [0, 1, 3])
 async def test_a_sorting_that_was_killed_loses_nothing_and_is_ended_later(
     memory: AgentMem, store: PostgresManager, batches: int
@@ -359,12 +358,6 @@ async def test_a_sorting_that_was_killed_loses_nothing_and_is_ended_later(
 
 
 @pytest.mark.thorough
-@pytest.mark.everyday(
-    "0-0-its first sorting",
-    "3-0-its second",
-    "9-1-*",
-    why="it ends at the beginning, in the middle and after all batches",
-)
 @pytest.mark.parametrize("is_first", [True, False], ids=["its first sorting", "its second"])
 @pytest.mark.parametrize(("batches", "renewals"), [(0, 0), (1, 0), (3, 0), (9, 0), (9, 1)])
 async def test_an_erasure_can_be_proved_while_a_tenant_is_sorted(

@@ -163,7 +163,6 @@ def test_threads_do_not_share_a_stemmer() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.everyday("C.UTF-8", why="POSIX is another name of C, and of both Python makes UTF-8")
 @pytest.mark.parametrize("name", ["C", "C.UTF-8", "POSIX"])
 def test_the_locale_does_not_matter(name: str) -> None:
     """The same terms in a process of another locale."""

@@ -19,14 +19,14 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind
 
-from agent_reminiscence import ConfigurationError
+from agent_reminiscence import AgentMem, ConfigurationError
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
 from agent_reminiscence.database.connection import ConnectionSettings, Row, SqlExecutor, open_connection
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.exceptions import StoreError, StoreTimeoutError
 from agent_reminiscence.telemetry import Telemetry
-from tests.conftest import TestServer
+from tests.conftest import TestServer, dsn, settings_for
 from tests.support.factories import make_event, stored_rows, superuser
 from tests.support.proxy import FaultyProxy
 
@@ -1150,3 +1150,27 @@ async def test_a_single_statement_is_waited_for_once(test_server: TestServer, da
 
     waits = [span for span in exporter.get_finished_spans() if span.kind == SpanKind.CLIENT]
     assert [(span.name, dict(span.attributes or {})["db.operation.batch.size"]) for span in waits] == [("SELECT", 3)]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        pytest.param("neo4j_uri", "nonsense://nowhere", id="before it looks at the schema"),
+        pytest.param("chunk_partitions", 7, id="after it"),
+    ],
+)
+async def test_a_memory_that_does_not_open_leaves_no_connection(
+    test_server: TestServer, database: str, administrator: SqlExecutor, setting: str, value: object
+) -> None:
+    """A program that tries again and again would otherwise use up the server's connections."""
+    memory = AgentMem(settings_for(dsn(test_server.login(database)), **{setting: value}))
+
+    # Kept, as by a log: with its traceback it keeps whatever was not closed.
+    with pytest.raises(ConfigurationError, match=setting) as refused:
+        await memory.initialize()
+
+    async def all_are_closed() -> bool:
+        return not await _backends(administrator)
+
+    await _wait_for(all_are_closed)
+    assert refused.traceback

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import httpx
 
+from tests.conftest import TEST_PARTITIONS
 from tests.support.command_line import CHECKOUT, clean_environment
 
 PATIENCE_SECONDS = 120.0
-SETTINGS = {"REMINISCENCE_EMBEDDING_PROVIDER": "hash", "REMINISCENCE_CHUNK_PARTITIONS": "4"}
+SETTINGS = {"REMINISCENCE_EMBEDDING_PROVIDER": "hash", "REMINISCENCE_CHUNK_PARTITIONS": str(TEST_PARTITIONS)}
 """Of each such program, unless a test names others."""
 
 

@@ -56,10 +56,10 @@ def refuse_server(config: pytest.Config, mark: str) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Processes for `-n auto`: half as many again as processors, because tests also wait."""
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Processes for `-n auto`: more than processors, because tests also wait, and those left out wait for longer."""
     cores = os.cpu_count() or 1
-    return cores + cores // 2
+    return cores + cores // 2 if config.getoption("--everyday") else 2 * cores
 
 
 @pytest.hookimpl(trylast=True)

@@ -95,6 +95,7 @@ def _texts(shown: str) -> list[str]:
     return [passage.text for passage in _passages(shown)]
 
 
+@pytest.mark.thorough
 async def test_around_a_passage_stand_its_neighbours(config: MakeConfig) -> None:
     """In the order of the text, three on each side, each with a number of its own that may be cited."""
     cites = answer({"answer": "Gulls stole [4], then Nuno lost it [1], and a spare was found [5].", "is_known": True})
@@ -130,6 +131,7 @@ async def test_at_the_ends_of_a_text_there_is_less_around(config: MakeConfig, co
         assert _texts(shown) == list(_LOG[_KEY : _KEY + 2])
 
 
+@pytest.mark.thorough
 async def test_the_text_of_an_appended_memory_is_read_across_its_parts(config: MakeConfig) -> None:
     """A long memory is stored in parts, of which its text shows nothing."""
     async with _memory(config, _AROUND, _KNOWN) as asking:
@@ -301,6 +303,7 @@ async def test_that_names_stood_together_is_not_shown(config: MakeConfig) -> Non
     assert "relationships" not in asking.model.shown.replace(str(asking.model.asked[0][0].instructions), "")  # type: ignore[union-attr]
 
 
+@pytest.mark.thorough
 async def test_who_asks_around_reads_a_bounded_part(config: MakeConfig) -> None:
     """Of a long memory each call shows a few passages, however long it is, and none of them twice in a search."""
     words = "the harbour log notes wind, tide, cargo, crew, berth, price, visitors and repairs of one more day"

@@ -97,6 +97,7 @@ async def test_a_text_begins_a_new_paragraph(memory: AgentMem, tenant: str) -> N
         await memory.admin.erase(tenant, memory_id=note.id)
 
 
+@pytest.mark.thorough
 @BOTH_SERVERS
 async def test_the_event_holds_only_what_is_new(memory: AgentMem, superuser: SqlExecutor) -> None:
     """And the chunks that were there keep their ids, dates and words; only white space is added to the last."""

@@ -173,6 +173,7 @@ def test_search_takes_the_limits_of_retrieval(cli: CommandLine, chat: Path) -> N
     assert cli.json(*question, "--known-at", "2025-05-15T00:00:00+02:00")["hits"] == []
 
 
+@pytest.mark.thorough
 def test_text_output_is_for_reading(cli: CommandLine, chat: Path) -> None:
     """Without `--json`: numbered hits with title, speaker, day and tier, and memories with their ids."""
     cli("ingest", chat, "--external-id", "crew")

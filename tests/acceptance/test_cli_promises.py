@@ -336,6 +336,7 @@ def test_each_way_to_erase_leaves_a_receipt_that_can_be_checked(
     assert cli.code == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("stored")
 def test_a_receipt_for_people_says_how_to_check_it(cli: CommandLine, tmp_path: Path) -> None:
     """Without a file it says who keeps it."""
@@ -370,6 +371,7 @@ def test_a_text_can_come_from_standard_input(cli: CommandLine, tmp_path: Path, m
     assert (cli.code, "not UTF-8" in cli.err) == (2, True)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("stored")
 def test_a_check_finds_what_is_there_again(
     cli: CommandLine, tmp_path: Path, tamper: Callable[[str], None], stored: tuple[ActiveMemory, ActiveMemory]

@@ -33,6 +33,7 @@ def cli(
     return command_line(config(), monkeypatch, capsys)
 
 
+@pytest.mark.everyday("verify --external-id crwe", "erase*--all1", "export*", why="a reader, a writer and a file")
 @pytest.mark.parametrize(
     "words",
     [

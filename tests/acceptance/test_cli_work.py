@@ -44,6 +44,7 @@ def _remember(settings: Config, *tenants: str) -> None:
     asyncio.run(fill())
 
 
+@pytest.mark.thorough
 def test_a_worker_ends_when_nothing_waits(cli: CommandLine, config: Callable[..., Config]) -> None:
     """`worker --until-idle` does what is queued for every tenant, and `jobs` shows it before and not after."""
     _remember(config(), "crew", "guests")

@@ -126,6 +126,7 @@ def _conclude(shown: Shown) -> dict[str, object]:
     }
 
 
+@pytest.mark.thorough
 async def test_the_demo_says_what_a_model_costs_and_what_comes_of_it(config: Callable[..., Config]) -> None:
     """For each memory: requests, tokens in and out as the provider counts them, and what was taken over."""
     stage, model = _Notes(), ScriptedModel(_counted(reads(_conclude)))

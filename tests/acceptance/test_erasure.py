@@ -569,6 +569,9 @@ async def test_our_own_names_ids_and_positions_are_no_text(memory: AgentMem, ten
     assert [kept.id for kept in await memory.get_active_memories(tenant)] == [note.id]
 
 
+@pytest.mark.everyday(
+    "title", "metadata_key", "turn", "actor", why="a text, a name in JSON, a part, a name of a caller"
+)
 @pytest.mark.parametrize(
     "field",
     ["title", "metadata_key", "metadata_number", "turn", "turn_key", "speaker", "actor", "conversation_id", "key"],

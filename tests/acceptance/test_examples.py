@@ -109,6 +109,7 @@ def settings(config: Callable[..., Config], monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setenv(name, value)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("settings")
 async def test_the_service_answers_each_user_from_their_own_memory() -> None:
     """Two users with the same chat, at the same time; who is not signed in is refused, and nothing is written."""

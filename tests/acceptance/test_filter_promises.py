@@ -164,6 +164,7 @@ async def _rooms(memory: AgentMem, tenant: str, where: Filter = _ROOMS) -> set[s
     return {content.split()[-1].rstrip(".") for content in _contents(found)}
 
 
+@pytest.mark.thorough
 async def test_a_rebuild_repairs_what_filters_look_up(memory: AgentMem, superuser: SqlExecutor) -> None:
     """A row taken away, changed or put there behind the memory's back is named by its memory, and put right."""
     await _furnish(memory, "agent-1")

@@ -852,6 +852,7 @@ async def test_what_a_plan_has_no_word_for_is_not_heard(
         await scene.check_untouched()
 
 
+@pytest.mark.thorough
 async def test_of_a_flood_of_facts_thirty_are_taken_over(config: MakeConfig, db: SqlExecutor) -> None:
     """A window adds no more than that, however much a text asks for; and all of it is trusted little."""
     facts = [_fact(text=f"Spam {number}.")["facts"][0] for number in range(1_000)]
@@ -866,6 +867,7 @@ async def test_of_a_flood_of_facts_thirty_are_taken_over(config: MakeConfig, db:
         await scene.check_untouched()
 
 
+@pytest.mark.thorough
 async def test_a_tool_cannot_say_that_what_a_user_said_is_over(config: MakeConfig, db: SqlExecutor) -> None:
     """Nor when it says the same of the past: that stands beside what holds, with its own end."""
 

@@ -530,6 +530,7 @@ async def test_what_is_used_outlives_what_is_not(config: Callable[..., Config]) 
         assert await _live(memory) == ["somebody has watered the plants"]
 
 
+@pytest.mark.thorough
 async def test_a_repetition_of_what_was_pruned_does_not_come_back(
     config: Callable[..., Config], superuser: SqlExecutor
 ) -> None:
@@ -559,6 +560,7 @@ async def test_a_repetition_of_what_was_pruned_does_not_come_back(
         await _check(memory)
 
 
+@pytest.mark.thorough
 async def test_an_update_that_keeps_an_ended_passage_leaves_it_ended(config: Callable[..., Config]) -> None:
     """Writing around it is no new statement; writing it anew is, and it lives."""
     async with AgentMem(config()) as memory:
@@ -680,6 +682,7 @@ async def test_an_update_makes_room_before_anything_is_pruned(
         assert len(await _live(memory)) == 2
 
 
+@pytest.mark.thorough
 async def test_what_is_erased_during_a_review_stays_erased(
     config: Callable[..., Config], server: Server, database: str, superuser: SqlExecutor
 ) -> None:

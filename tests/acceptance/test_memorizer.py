@@ -523,6 +523,7 @@ async def test_what_was_confirmed_since_is_not_ended_by_an_older_note(config: Ma
         assert (holds.start_date, holds.end_date) == (_EARLY, None)
 
 
+@pytest.mark.thorough
 async def test_a_tool_changes_nothing_of_when_what_a_user_said_is_true(config: MakeConfig) -> None:
     """Neither since when, nor that it is over: what a tool says of that stands beside it."""
     since_1990 = reads(lambda shown: _employs(shown, since="1990"))
@@ -760,6 +761,7 @@ async def test_what_was_erased_while_windows_were_read_is_compared_with_nothing(
         assert (await memory.admin.verify("agent-1")).ok
 
 
+@pytest.mark.thorough
 async def test_each_lesser_label_is_compared_by_itself(config: MakeConfig) -> None:
     """One that a model gives no answer to keeps the others from nothing."""
 
@@ -909,6 +911,7 @@ async def test_a_fact_ends_with_a_passage_that_it_rests_on(config: MakeConfig) -
         assert (await memory.admin.verify("agent-1")).ok
 
 
+@pytest.mark.thorough
 async def test_facts_of_an_archived_memory_end_with_its_chunks(config: MakeConfig) -> None:
     """Where that was asked for; else they stay, as the chunks do."""
     model = ScriptedModel(reads(_two_facts))
@@ -990,6 +993,7 @@ async def test_a_fact_with_a_date_in_its_sentence_is_found_after_that_date(confi
         assert told in await hits_of(memory, "when was her last day at Acme?")
 
 
+@pytest.mark.thorough
 async def test_a_fact_of_the_past_is_over(config: MakeConfig) -> None:
     """Of an older event, with a start and an end of its own, it is found in between, and not today."""
     told = "Maria Silva worked for Acme."
@@ -1006,6 +1010,7 @@ async def test_a_fact_of_the_past_is_over(config: MakeConfig) -> None:
             await memory.admin.rebuild("agent-1")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("month", [5, 7])
 async def test_a_stated_end_stays_known_when_the_passages_of_a_fact_leave(config: MakeConfig, month: int) -> None:
     """What was known before they left, earlier or later than that end, is answered as it was answered then.

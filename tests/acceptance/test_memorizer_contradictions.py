@@ -77,6 +77,7 @@ async def test_a_new_passage_ends_an_earlier_new_one(config: MakeConfig) -> None
             await memory.admin.rebuild("agent-1")
 
 
+@pytest.mark.thorough
 async def test_a_fact_of_both_rests_on_the_later_passage(config: MakeConfig) -> None:
     """It survives the end of the earlier one and ends with the later; what rests on the earlier alone is no fact."""
     model = ScriptedModel(reads(_moves), ends(_HALL, _BARN))
@@ -235,6 +236,7 @@ async def test_a_dry_run_says_which_new_passages_end(config: MakeConfig) -> None
         assert [one.model_dump(mode="json") for one in dry.ends] == await payloads(memory, "ended")
 
 
+@pytest.mark.thorough
 async def test_a_memory_with_contradictions_is_erased_whole(config: MakeConfig) -> None:
     """What ended, what ended it and what was concluded from both."""
     async with memorizing(config, ScriptedModel(reads(_moves))) as memory:

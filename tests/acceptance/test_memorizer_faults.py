@@ -358,6 +358,7 @@ def _while_reading(work: Callable[[], Awaitable[object]], then: Step) -> Functio
     return FunctionModel(read, model_name="scripted")
 
 
+@pytest.mark.thorough
 async def test_a_plan_for_a_version_that_is_gone_is_dropped(config: MakeConfig) -> None:
     """Nothing of it is written but what it cost; the next consolidation reads what the memory says now."""
     later = f"{_PLAN}\n\nOr on Monday."

@@ -236,6 +236,7 @@ async def test_what_an_erased_memory_had_ended_holds_again(config: MakeConfig) -
         assert (await memory.admin.verify("agent-1")).ok
 
 
+@pytest.mark.thorough
 async def test_erasing_what_was_ended_keeps_what_has_ended_it(config: MakeConfig) -> None:
     """The newer memory stays as it is, but for what a model wrote of it when it had the older one before it."""
     async with memorizing(config, _model()) as memory:
@@ -294,6 +295,7 @@ async def test_what_somebody_was_called_goes_with_the_memory_that_says_it(config
         assert (await memory.admin.verify("agent-1")).ok
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", [concludes(_FACT, _HIRED), reads(_first)], ids=["fact", "names"])
 async def test_nothing_of_an_erased_memory_is_left(config: MakeConfig, db: SqlExecutor, step: Step) -> None:
     """Neither its facts nor its names, in any table."""

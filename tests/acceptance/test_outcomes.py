@@ -483,6 +483,7 @@ async def test_nobody_can_append_such_an_event_by_hand(memory: AgentMem, tenant:
 # Rebuilt, moved and erased --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 async def test_a_rebuild_gives_the_same_rows(memory: AgentMem, test_server: TestServer, database: str) -> None:
     """Those that were lost or altered, too."""
     await _tell(memory, "\n\n".join([*_BOATS, _LEFT]))
@@ -504,6 +505,7 @@ async def test_a_rebuild_gives_the_same_rows(memory: AgentMem, test_server: Test
     assert (await memory.admin.verify()).ok
 
 
+@pytest.mark.thorough
 async def test_an_export_takes_runs_and_outcomes_along(memory: AgentMem, tmp_path: Path) -> None:
     """Imported under another name, the memory ranks the same and knows the runs."""
     await _tell(memory, _LEFT)
@@ -552,6 +554,7 @@ async def test_what_is_erased_no_longer_counts(memory: AgentMem, test_server: Te
         await memory.admin.report_outcome("agent-1", "left", success=False)
 
 
+@pytest.mark.thorough
 async def test_a_remark_is_erased_by_its_text_and_takes_the_outcome_with_it(memory: AgentMem, tenant: str) -> None:
     """The run is known still, so it can be reported anew; what later runs counted on it is counted again."""
     await _tell(memory, _LEFT, external_id=tenant)

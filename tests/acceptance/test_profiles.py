@@ -153,6 +153,7 @@ async def test_a_quoted_line_has_the_day_on_which_it_was_said(config: MakeConfig
         assert days == {_BOAT: "2026-05-01", _WORK.replace("a carpenter", "the head carpenter"): "2026-05-10"}
 
 
+@pytest.mark.thorough
 async def test_an_extract_keeps_within_its_tokens(config: MakeConfig) -> None:
     """With more to say than fits, whole sentences are left out, and none is said twice."""
     async with _memory(config) as (memory, _):
@@ -586,6 +587,7 @@ async def test_a_removed_profile_is_gone_but_not_its_past(config: MakeConfig) ->
 # Erased --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise
 async def test_a_text_goes_with_what_it_rests_on(config: MakeConfig) -> None:
     """From rows and ledger, at any time; also with what was only shown. The next run writes from what is left."""
     steps = (_says("Robin owns the boat Heron [1]."), _says("Robin is a carpenter [1]."))

@@ -53,6 +53,7 @@ async def test_a_score_is_between_0_and_1_and_the_sum_of_its_parts(wordllama_mem
             assert {name for name, part in hit.score_parts.items() if part < 0} <= {"question"}
 
 
+@pytest.mark.thorough
 async def test_the_same_question_has_the_same_answer_after_the_index_is_rebuilt(config: Callable[..., Config]) -> None:
     """The order depends on what is stored and on nothing else; twins come in the same order each time."""
     async with AgentMem(config(), clock=SetClock(datetime.now(UTC))) as memory:

@@ -464,6 +464,7 @@ async def test_every_change_reaches_the_vectors_in_use_and_those_that_are_built(
         assert [g.vectors_missing for g in await building.admin.generations()][1] == 0
 
 
+@pytest.mark.thorough
 @SECOND_SERVER_THOROUGHLY
 async def test_what_is_erased_is_in_no_generation_and_in_no_cache(
     config: Callable[..., Config], server: Server, database: str, admin_dsn: str

@@ -151,6 +151,7 @@ async def test_an_import_that_has_grown_goes_on_in_segments(memory: AgentMem, db
     assert (await memory.admin.verify("agent-1")).ok
 
 
+@pytest.mark.thorough
 async def test_a_text_is_erased_where_it_goes_over_the_end_of_a_segment(memory: AgentMem, db: SqlExecutor) -> None:
     """A search for it finds the memory, and no row is left."""
     log = await _log(memory)

@@ -33,6 +33,7 @@ MakeConfig = Callable[..., Config]
 _ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.thorough
 async def test_every_view_is_the_same_after_a_restart(config: MakeConfig) -> None:
     """They hold nothing that the ledger does not; also what is recalled with an index."""
     async with AgentMem(config()) as memory:

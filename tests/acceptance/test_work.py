@@ -118,6 +118,7 @@ async def test_a_write_whose_work_cannot_be_queued_is_no_write(
         assert (updated.version, _states(await memory.admin.jobs("agent-1"))) == (2, ["waiting"])
 
 
+@pytest.mark.thorough
 async def test_a_worker_of_the_callers_own_ends_when_nothing_waits(memory: AgentMem) -> None:
     """`run_worker(until_idle=True)` is what a scheduled run needs: all tenants, then the end."""
     for number in range(5):

@@ -220,6 +220,7 @@ def test_nobody_there_to_confirm_is_no_confirmation(
     assert not Record.read(path).answers
 
 
+@pytest.mark.thorough
 def test_a_run_says_what_is_missing_at_its_end(arguments: Callable[..., Path]) -> None:
     """The model "test" answers anything, and as a judge never gives a verdict."""
     path = arguments("--yes")

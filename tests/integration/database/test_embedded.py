@@ -468,6 +468,7 @@ async def test_a_cancelled_start_leaves_neither_a_user_nor_a_server(new_data_dir
     assert _postmaster(new_data_dir) is None
 
 
+@pytest.mark.thorough
 async def test_a_start_may_be_cancelled_at_any_moment(data_dir: Path) -> None:
     """Nothing is left running that nobody uses, however far the start had come."""
     for seconds in (0.0, 0.01, 0.02, 0.04, 0.06, 0.08, 0.12):

@@ -81,6 +81,7 @@ _ZONES = st.sampled_from([UTC, timezone(timedelta(hours=5, minutes=30)), timezon
 _MOMENTS = st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=_ZONES)  # noqa: DTZ001 - zones are drawn
 
 
+@pytest.mark.promise
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )

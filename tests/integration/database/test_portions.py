@@ -51,6 +51,7 @@ async def _live(memory: AgentMem) -> None:
     await memory.admin.archive("agent-1", second.id, end_chunks=True, occurred_at=_BEGINNING + 5 * _WEEK)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("written", "replayed"), [(2, _USUAL), (_USUAL, 2), (3, 4)])
 async def test_a_replay_in_other_portions_gives_the_same_rows(memory: AgentMem, written: int, replayed: int) -> None:
     """Byte for byte: who rebuilds may be of another release, which cuts otherwise."""

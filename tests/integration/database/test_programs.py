@@ -84,6 +84,7 @@ def test_the_oldest_supported_version_is_the_one_that_is_tested() -> None:
     assert find_programs(oldest_programs()).major == POSTGRES_MIN_VERSION // 10_000
 
 
+@pytest.mark.thorough
 async def test_a_server_of_the_oldest_version_starts_and_comes_back_after_a_kill(open_folder: Path) -> None:
     """Version 16 has no locale provider of its own; it sorts by code point as the others do."""
     data_dir = open_folder / "data"

@@ -353,6 +353,7 @@ async def test_of_several_who_migrate_at_once_one_does_it(test_server: TestServe
     assert sorted(len(done) for done in applied) == [0, 0, 0, len(migrations())]
 
 
+@pytest.mark.thorough
 async def test_two_databases_of_one_server_are_migrated_at_once(
     test_server: TestServer, new_database: NewDatabase
 ) -> None:
@@ -505,6 +506,7 @@ async def test_older_tables_of_procrastinate_are_brought_to_the_installed_packag
     assert jobs == [{"task_name": "waiting"}]
 
 
+@pytest.mark.thorough
 async def test_what_a_later_procrastinate_brings_is_applied_once(
     test_server: TestServer,
     new_database: NewDatabase,
@@ -762,6 +764,7 @@ def own_programs() -> Iterator[Path]:
         yield copy / "bin"
 
 
+@pytest.mark.thorough
 async def test_a_server_without_pgvector_or_with_an_old_one_is_refused(own_programs: Path) -> None:
     """Each time the message says what to do on the server, and the doctor says the same."""
     control = find_programs(own_programs).share / "extension" / "vector.control"

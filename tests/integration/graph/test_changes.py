@@ -285,6 +285,7 @@ async def test_a_relationship_comes_in_between_the_entities_of_its_plan(graph: _
     assert (row["start_date"], row["end_date"], row["first_observed"]) == (_day(-90), _day(-30), _day(4))
 
 
+@pytest.mark.thorough
 async def test_a_description_is_replaced_only_by_what_is_trusted_as_much(graph: _Graph) -> None:
     """What is trusted little does not speak beside the confidence of others, unless nothing else is said."""
     ana, piet, knows = uuid4(), uuid4(), uuid4()
@@ -417,6 +418,7 @@ async def _observe(graph: _Graph, pair: _Pair, memory_id: UUID, *duplicates: Dup
     )
 
 
+@pytest.mark.thorough
 async def test_a_relationship_ends_with_the_last_chunk_that_says_it(graph: _Graph) -> None:
     """It ended in the world when the update says so; the entities stay, with fewer mentions."""
     pair = await _pair(graph, 0, 1)
@@ -722,6 +724,7 @@ async def test_all_that_a_merge_changes_bears_its_position(graph: _Graph) -> Non
     assert (await graph.positions())[three.b] == undone.position
 
 
+@pytest.mark.thorough
 async def test_what_changes_of_a_merged_entity_changes_the_one_that_speaks_for_it(graph: _Graph) -> None:
     """From outside only that one is seen: it is met, named, made longterm and forgotten in its place."""
     three = await _three(graph)

@@ -475,6 +475,7 @@ async def test_a_fork_of_a_fork_keeps_what_nobody_has_erased(memory: AgentMem) -
         assert texts((await loaded(other, "last")).messages) == ["One", "Two", "Three"]
 
 
+@pytest.mark.thorough
 async def test_an_erased_memory_is_not_left_in_saved_conversations(memory: AgentMem) -> None:
     """Neither as it was shown nor as it was found: only ids are kept, and the next run recalls again."""
     note = await memory.create_active_memory("ana", "Ferry", "The captain of the ferry is Zvonimir Horvat.")

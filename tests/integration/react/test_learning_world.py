@@ -78,6 +78,7 @@ async def test_the_second_attempt_succeeds_only_with_the_lesson_of_the_first(mem
     assert results == [False, remembers]
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("reports", [True, False])
 async def test_a_lesson_that_helps_overtakes_one_that_does_not(memory: AgentMem, reports: bool) -> None:
     """Two episodes match alike. The one that is shown first does not help; without reports it stays first."""

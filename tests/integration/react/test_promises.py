@@ -208,6 +208,7 @@ async def test_a_purge_finds_what_any_process_and_any_service_has_written(memory
     assert "giraffe" not in await _everything(memory)
 
 
+@pytest.mark.thorough
 async def test_a_purged_fact_leaves_its_words_nowhere(memory: AgentMem) -> None:
     """Not where it was learned, and not if it had been archived."""
     brain = Brain(lambda _: "noted", learn=lambda _: {"facts": ["Ana saw a giraffe."]})

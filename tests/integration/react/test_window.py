@@ -106,6 +106,7 @@ async def test_a_result_longer_than_the_budget_is_read_in_parts(memory: AgentMem
     assert all(count_tokens(_steps_shown(asked)) <= 3_300 for asked in brain.asked)
 
 
+@pytest.mark.thorough
 async def test_a_share_of_the_context_window_is_a_budget(memory: AgentMem) -> None:
     """Of the model that serves the request."""
     brain = Brain(lambda asked: act("look", at=asked.turn + 1) if asked.turn < 40 else "done")

@@ -149,6 +149,7 @@ async def test_every_answer_tells_a_browser_to_be_careful(
     assert answer.headers.get_list("cache-control") == ["no-store"]
 
 
+@pytest.mark.thorough
 async def test_only_static_files_may_be_kept(stage: _Stage) -> None:
     """They decide it themselves; what a page shows of a memory is kept nowhere."""
     style = await stage.client.get("/static/inspector.css")
@@ -289,6 +290,7 @@ async def test_a_client_that_sends_nothing_more_is_not_waited_for(unopened: Agen
         assert await stage.figure("reminiscence_http_calls_running") == 0
 
 
+@pytest.mark.thorough
 async def test_whoever_has_no_key_takes_no_place_by_a_slow_form(unopened: AgentMem) -> None:
     """As many as like may begin to sign in; the calls of others are answered meanwhile."""
     async with _on_stage(unopened, max_calls=1, max_waiting_calls=0, body_pause_seconds=60) as stage:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import pytest
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.database.connection import open_connection
@@ -29,6 +30,7 @@ async def _until(client: httpx.AsyncClient, status: int) -> Any:
     return answer.json()
 
 
+@pytest.mark.thorough
 async def test_a_worker_that_fails_is_not_ready(
     config: Callable[..., Config], test_server: TestServer, database: str
 ) -> None:

@@ -549,6 +549,7 @@ async def test_who_listens_is_told_of_changes(memory: AgentMem) -> None:
     assert heard == first == ResourceUpdated(uri=RESOURCE_URI)
 
 
+@pytest.mark.thorough
 async def test_subscribers_hear_of_a_change_whose_client_has_given_up(memory: AgentMem) -> None:
     """The graph has changed all the same."""
     server, heard = build_knowledge_graph(Backing(memory=memory, caller_of=_named_by_the_client)), Heard()

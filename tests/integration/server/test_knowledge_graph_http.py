@@ -71,6 +71,7 @@ async def test_a_client_of_each_era_uses_the_tools(served: Served, mode: str) ->
         assert [(hit["title"], hit["content"]) for hit in found["hits"]] == [("Ana_Sousa", "Keeps a red boat")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_key_reads_or_writes_as_its_scopes_say(served: Served, mode: str) -> None:
     """It sees the tools that it may call; the others are refused, and change nothing. To erase is neither."""
@@ -176,6 +177,7 @@ async def test_only_those_may_listen_who_may_read(served: Served) -> None:
                 pass
 
 
+@pytest.mark.thorough
 async def test_a_subscription_that_could_not_last_is_not_offered(served: Served) -> None:
     """With a handshake it would end with the request that makes it; those who can listen are told so."""
 

@@ -432,6 +432,7 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol(any_client: Client) -
         assert len(refused.value.message) < 100
 
 
+@pytest.mark.thorough
 async def test_what_a_memory_says_stands_fenced(memory: AgentMem) -> None:
     """In each tool's text; outside of the fence are our own words only, whatever the memory holds."""
     for number, hostile in enumerate(_HOSTILE):

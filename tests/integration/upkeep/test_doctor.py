@@ -321,6 +321,7 @@ async def test_an_embedded_server_that_exists_is_looked_at_and_left_stopped(empt
     assert not (empty_folder / "data" / "postgres" / "postmaster.pid").exists()
 
 
+@pytest.mark.thorough
 async def test_an_embedded_server_that_does_not_start_is_a_problem_with_its_log(empty_folder: Path) -> None:
     """A data folder that was damaged gives a finding, not a traceback."""
     config = Config(data_dir=empty_folder / "data", embedding_provider="hash", chunk_partitions=2)

@@ -48,6 +48,7 @@ def test_each_row_is_a_line_that_reads_back(rows: list[dict[str, object]]) -> No
     assert all(line.startswith("{") and line.endswith("}") for line in lines)
 
 
+@pytest.mark.thorough
 @given(row=st.dictionaries(st.just("text"), _TEXT))
 def test_a_line_can_be_sent_and_hides_nothing(row: dict[str, str]) -> None:
     """It is valid UTF-8, and holds no control character and nothing that turns the direction of text around."""

@@ -94,6 +94,7 @@ def test_a_value_in_portions_has_the_text_that_it_has_in_one(value: Any, size: i
         assert json_text(value) == _plain(value)
 
 
+@pytest.mark.thorough
 def test_no_call_of_the_encoder_is_given_all_of_a_large_value(monkeypatch: pytest.MonkeyPatch) -> None:
     """It holds the interpreter's lock until it returns."""
     sizes: list[int] = []

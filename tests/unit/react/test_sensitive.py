@@ -168,6 +168,7 @@ def test_any_text_has_kinds(text: str) -> None:
     assert sensitive_kinds(text) == kinds
 
 
+@pytest.mark.thorough
 @settings(max_examples=50)
 @given(
     st.lists(

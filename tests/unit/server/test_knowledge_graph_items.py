@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,6 +60,7 @@ def test_two_relations_have_two_keys(first: Relation, second: Relation) -> None:
     assert keys[0] != items.entity_key(first.from_)
 
 
+@pytest.mark.thorough
 @given(st.recursive(_names, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.just("a"), inner)))
 def test_what_is_stored_comes_back(value: Any) -> None:
     """Without a NUL in between, which PostgreSQL does not store."""

@@ -382,6 +382,7 @@ def test_a_text_that_ends_in_a_question_mark_is_a_question() -> None:
     assert not is_question("")
 
 
+@pytest.mark.thorough
 @given(SHORT_PERIODS, SHORT_PERIODS)
 def test_periods_share_a_term_exactly_if_they_overlap(said: Period, asked: Period) -> None:
     """To the day while both are short; by months as soon as one is long."""

@@ -202,6 +202,7 @@ async def test_no_index_shows_an_agent_what_it_may_not_see(
     assert all(event in seen for event in index.given)
 
 
+@pytest.mark.thorough
 @given(ledgers(), SCENES, TURNS)
 async def test_without_an_index_recall_is_the_keyword_result(events: list[Event], scene: str, turn: int | None) -> None:
     """To the byte, also as a prompt."""

@@ -248,6 +248,7 @@ def reflective_ledgers(draw: st.DrawFn) -> list[Event]:
     return events
 
 
+@pytest.mark.thorough
 @settings(max_examples=40)
 @given(reflective_ledgers(), looks(), st.randoms())
 def test_in_steps_is_from_scratch(events: list[Event], moments: list[tuple[int, int]], random: Any) -> None:

@@ -194,6 +194,7 @@ async def test_a_key_for_one_tenant_sees_no_other(unopened: AgentMem, signed_in:
         assert "neighbour" in read(answer).text
 
 
+@pytest.mark.thorough
 async def test_a_key_without_the_scope_to_read_sees_nothing(unopened: AgentMem, signed_in: SignedIn) -> None:
     """As a page that says what is missing."""
     async with signed_in("blind") as client:

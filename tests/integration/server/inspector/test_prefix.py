@@ -99,6 +99,7 @@ async def test_no_address_of_any_page_leads_out_of_the_prefix(unopened: AgentMem
             assert (await client.get(f"{PREFIX}/static/{file}")).status_code == 200
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("proxy", [_stripping, _passing, _told_to_uvicorn])
 async def test_signing_in_choosing_and_changing_stay_below_the_prefix(
     unopened: AgentMem, proxy: Callable[[Callable[[str], ASGIApp]], ASGIApp]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.support.rest import Rest
 
@@ -64,6 +65,7 @@ def _request(client: httpx.AsyncClient, words: list[str], files: dict[str, bytes
     return made, written
 
 
+@pytest.mark.thorough
 async def test_the_examples_do_what_the_page_says(rest: Rest) -> None:
     """Each is answered with success, for a tenant that has nothing before."""
     files: dict[str, bytes] = {}

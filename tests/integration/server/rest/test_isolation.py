@@ -114,6 +114,7 @@ async def test_keys_of_requests_belong_to_a_tenant(house: tuple[Rest, Tenant]) -
     assert UUID(again.json()["id"]) != UUID(mine.json()["id"])
 
 
+@pytest.mark.thorough
 async def test_an_imported_file_becomes_its_importers_own(house: tuple[Rest, Tenant]) -> None:
     """Whoever is named in it; the tenant that it was exported from is not touched."""
     rest, has = house

@@ -153,6 +153,7 @@ async def test_a_time_may_have_any_zone_and_any_fraction(rest: Rest) -> None:
     assert escaped.status_code == 200
 
 
+@pytest.mark.thorough
 async def test_an_unknown_parameter_is_refused_everywhere(rest: Rest) -> None:
     """One with a misspelled name would have no effect."""
     for path, item in openapi()["paths"].items():

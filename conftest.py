@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from pydantic_ai import models
 
 pytest_plugins = [
+    "tests.support.collection",
     "tests.support.frameworks",
     "tests.support.everyday",
     "tests.support.costs",

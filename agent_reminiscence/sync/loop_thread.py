@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from concurrent import futures
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Final
@@ -246,9 +247,10 @@ class _Call[T]:
 
     def wait(self) -> None:
         """Wait until it has ended; in any other thread."""
+        # A timeout is no exception here: an interrupt while one was handled left it behind in the thread, as the
+        # context of every later error.
         while not self._outcome.done():
-            with contextlib.suppress(TimeoutError):
-                self._outcome.exception(_SLEEP_SECONDS)
+            futures.wait([self._outcome], _SLEEP_SECONDS)
 
     def result(self) -> T:
         """What it returned; raises what it raised, with its traceback."""

@@ -646,7 +646,7 @@ async def test_a_text_with_an_erased_word_goes(config: MakeConfig) -> None:
         assert [profile.name for profile in await memory.admin.profiles.list("agent-1")] == ["robin"]
 
 
-@pytest.mark.thorough
+@pytest.mark.promise
 async def test_a_text_goes_with_what_a_quoted_fact_rested_on(config: MakeConfig) -> None:
     """What a model concluded of one memory after it was shown another one may stand in a profile, too."""
     async with AgentMem(config()) as memory:

@@ -574,7 +574,7 @@ async def test_events_that_cannot_be_applied_are_refused_without_a_word_of_what_
     assert (await memory.admin.verify()).ok
 
 
-@pytest.mark.thorough
+@pytest.mark.promise
 async def test_a_stream_with_other_events_takes_no_import(
     memory: AgentMem, house: Tenant, file: Path, stored: Callable[[str], Any]
 ) -> None:

@@ -25,11 +25,10 @@ from agent_reminiscence.domain.attributes import Condition
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.index import are_among, blocks_of
 from agent_reminiscence.domain.search import SearchRequest
-from agent_reminiscence.embedders.wordllama import WORDLLAMA_MODEL
 from agent_reminiscence.exceptions import EmbeddingError
 from agent_reminiscence.services.memories.admission import Admission, Admitted, sole_condition
 from agent_reminiscence.services.recall import narrowing
-from agent_reminiscence.services.recall.matching import BUNDLED_MATCH, MatchModel
+from agent_reminiscence.services.recall.encoders import Encoder, known_encoder
 from agent_reminiscence.services.recall.occurrences import in_numbers, occurrences, rarity_weights, said_within
 from agent_reminiscence.services.recall.question import Asked, day_number, read_question
 from agent_reminiscence.services.recall.ranking import NOTHING_RANKED, Ranked, Weights, rank
@@ -131,7 +130,7 @@ class _Many:
     counts: Mapping[str, int]
     found: Mapping[str, FoundTerm]
     vector: Sequence[float] | None
-    cosine_match: MatchModel | None
+    encoder: Encoder | None
     reached: Mapping[int, float]
 
     @property
@@ -237,7 +236,7 @@ class Finder:
         found = {**read.found, **await self._search.find_terms(db, request.external_id, left)}
         asked = asked.bounded({term: len(where.numbers) for term, where in found.items()})
         words = occurrences(asked, found, {})
-        vector, cosine_match = await self._weigh(question, stream, words, len(texts.entries))
+        vector, encoder = await self._weigh(question, stream, words, len(texts.entries))
         ranked = rank(
             texts.entries,
             in_numbers(asked, found, words, await self._reach(db, request, graph)),
@@ -246,7 +245,7 @@ class Finder:
             repeating=texts.repeating,
             limit=_MAX_CANDIDATES,
             weights=self._weights_for(graph),
-            cosine_match=cosine_match,
+            encoder=encoder,
         )
         return FoundRows(await self._read_best(db, request, stream, ranked, texts.repeating), is_found=ranked.found)
 
@@ -282,13 +281,13 @@ class Finder:
         # The rarest word is always read; and not all words of a long question have been.
         found = {**few, **await self._search.find_terms(db, tenant, [term for term in wanted if term not in few])}
         words = occurrences(asked, found, counts)
-        vector, cosine_match = await self._weigh(question, stream, words, stream.text_chunks)
+        vector, encoder = await self._weigh(question, stream, words, stream.text_chunks)
         near = None
         if vector is not None:
             # What is ranked anyway need not be looked for.
             is_known = admitted is not None
             near = NO_DOTS if is_known else await self._texts.find_near(db, tenant, vector, generation)
-        many = _Many(opened, asked, counts, found, vector, cosine_match, await self._reach(db, request, graph))
+        many = _Many(opened, asked, counts, found, vector, encoder, await self._reach(db, request, graph))
         if admitted is not None:
             ranked, texts = await self._rank_around(db, many, admitted.numbers, near, graph, admitted)
             return FoundRows(await self._read_best(db, request, stream, ranked, texts.repeating), is_found=ranked.found)
@@ -381,7 +380,7 @@ class Finder:
             repeating=texts.repeating,
             limit=_MAX_CANDIDATES,
             weights=self._weights_for(graph),
-            cosine_match=many.cosine_match,
+            encoder=many.encoder,
             whole=Whole(
                 stream.text_chunks,
                 many.mean_length,
@@ -426,8 +425,8 @@ class Finder:
         stream: SearchedStream,
         words: Mapping[tuple[str, ...], TermPostings],
         chunks: int,
-    ) -> tuple[Sequence[float] | None, MatchModel | None]:
-        """The question's vector, with rare words weighted up if its embedder can, and the cosine model for matches."""
+    ) -> tuple[Sequence[float] | None, Encoder | None]:
+        """The question's vector, with rare words weighted up if its embedder can, and how to read its cosines."""
         if question is None:
             return None, None
         weigh = rarity_weights(words, stream.languages, chunks)
@@ -435,11 +434,13 @@ class Finder:
             weighted = await self._embedding.get_weighted(question.text, weigh, question.generation)
         except EmbeddingError:
             weighted = None
+        encoder = known_encoder(question.generation.model_name)
         if weighted is not None:
-            return weighted, BUNDLED_MATCH if question.generation.model_name == WORDLLAMA_MODEL else None
+            return weighted, encoder
         if question.vector is not None:
-            return question.vector, None
-        return await self._embedding.embed_question(question.external_id, question.text, question.generation), None
+            return question.vector, encoder
+        vector = await self._embedding.embed_question(question.external_id, question.text, question.generation)
+        return vector, encoder
 
     async def _reach(self, db: SqlExecutor, request: SearchRequest, graph: GraphWeights | None) -> dict[int, float]:
         """The graph's weight for each chunk it reaches, by number; above 0, up to 1."""

@@ -1,10 +1,10 @@
 """Whether a question was answered at all, in absolute terms; comparing hits cannot tell.
 
 There is always a best hit. A question about something that was discussed differs from others in how many of its words,
-above all the rare ones, occur close together, and in how close the best vectors are.
+above all the rare ones, occur close together, in how close the best vectors are, and in how far the best leads.
 
-It cannot tell that a detail is missing: "Which colour was the boat?" matches if the boat was discussed but its colour
-was not.
+It cannot tell that a detail is missing: "Which colour was the boat?" often matches if the boat was discussed but its
+colour was not. So a low match is a weak match, and denies nothing.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ class MatchModel(NamedTuple):
     cosine: float
     """Weight of the cosine between the question and the hit."""
     constant: float
+    lead: float = 0.0
+    """Weight of how much larger this cosine is than that of the `LEADS_OVER`th best chunk."""
+    share_from: float = 0.0
+    """Shares count from here on: in a short question, chance gives as many words as knowledge."""
 
 
 # Fitted on conversations between two people and on two years of phone use: questions about what was said there against
@@ -35,7 +39,17 @@ class MatchModel(NamedTuple):
 WORDS_MATCH: Final = MatchModel(share_alone=3.5, share_around=4.5, cosine=0.0, constant=-3.8)
 """By words alone: for vectors without a fitted model below, and for chunks and questions without a vector."""
 BUNDLED_MATCH: Final = MatchModel(share_alone=3.0, share_around=3.5, cosine=5.5, constant=-4.9)
-"""For the bundled embedder, with the question's words weighted by rarity."""
+"""For WordLlama's vectors, with the question's words weighted by rarity."""
+# Fitted on everyday statements, conversations and phones together: docs/adr/0051 has the table.
+SENTENCE_MATCH: Final = MatchModel(
+    share_alone=4.0, share_around=3.6, cosine=2.5, constant=-2.65, lead=11.9, share_from=0.5
+)
+"""For the bundled sentence encoder."""
+
+LEADS_OVER: Final = 5
+"""Which best chunk a hit's cosine is compared with: a few others may say the same."""
+LEADS_OVER_AT_LEAST: Final = 0.1
+"""The cosine that this chunk has at least, also where there are fewer."""
 
 FOUND_FROM: Final = 0.2
 """Something was found if one of the best hits matches at least this well; 5 % of answerable questions fall below."""
@@ -52,6 +66,7 @@ def match_of(
     share_around: NDArray[np.float32],
     cosine: NDArray[np.float32] | None = None,
     model: MatchModel = WORDS_MATCH,
+    lead: NDArray[np.float32] | None = None,
 ) -> NDArray[np.float32]:
     """The likelihood, from 0 to 1, that the question is about something discussed at its hits.
 
@@ -60,8 +75,12 @@ def match_of(
         share_around: The same.
         cosine: The same; None if `model` needs none.
         model: The weights.
+        lead: As in `MatchModel`; None if `model` needs none.
     """
-    logit = share_alone * model.share_alone + share_around * model.share_around + model.constant
+    above = [np.maximum(share - model.share_from, 0) for share in (share_alone, share_around)]
+    logit = above[0] * model.share_alone + above[1] * model.share_around + model.constant
     if cosine is not None:
         logit = logit + cosine * model.cosine
+    if lead is not None:
+        logit = logit + lead * model.lead
     return (1 / (1 + np.exp(-logit))).astype(np.float32)

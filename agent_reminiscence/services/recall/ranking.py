@@ -4,16 +4,25 @@ Every chunk is scored with four windows of the text around it (`WINDOWS`): by th
 (BM25 per window) and by meaning (the cosine between question and window). Windows follow the layout of a memory's text
 and never extend into another memory; the middle chunk's heading counts once in each; a fact stands alone.
 
-    score = (Σ words_w · BM25_w / best BM25_w  +  Σ meaning_w · max(0, cos_w) / best cos_w
+    W_w   = BM25_w / best BM25_w,   M_w = max(0, cos_w) / best cos_w
+    own   = trust · W_0 + (1 − trust) · M_0
+    score = (Σ words_w   · (trust · (near_w · W_w + (1 − near_w) · own) + (1 − trust) · M_0)
+             + Σ meaning_w · (near_w · M_w + (1 − near_w) · M_0)
              + speaker + date + said + when − question + own_words + graph)  /  sum of the weights that could apply
 
-"Best" is the best among chunks that may be a hit. Windows, document frequencies and lengths refer to the whole text
-of the moment, including duplicates.
+Two numbers between 0 and 1 decide what counts. `trust` is how far the question's words lead: they count for as much as
+the best window has of them, and meaning for the rest (`_trust_in_words`). `near_w` is how far the passages of a window
+speak of one thing: an answer leans on its neighbours in a conversation, and a statement among others stands alone
+(`Meaning.nearness`). A chunk that only asks, with nobody's answer in it, ranks below everything that states something.
+
+"Best" is the best among chunks that may be a hit and do not only ask. Windows, document frequencies and lengths refer
+to the whole text of the moment, including duplicates.
 
 A score is between 0 and 1: the share of the possible evidence for a chunk that it has. Something is always the best, so
 scores only compare hits of the same question; `match` says in absolute terms whether what was asked is there.
 
-The weights were tuned on conversations between two people and on two years of phone use; docs/adr/0022 has tables.
+The weights were tuned on ten kinds of everyday use, on conversations between two people, and on two years of phone use
+at once; docs/adr/0051 has tables.
 """
 
 from __future__ import annotations
@@ -25,12 +34,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_reminiscence.domain.index import DUPLICATE, QUESTION, TIME_WORDS, USER
+from agent_reminiscence.domain.index import ASKS, DUPLICATE, QUESTION, TIME_WORDS, USER
+from agent_reminiscence.services.recall.encoders import Encoder
 from agent_reminiscence.services.recall.matching import (
     FOUND_AMONG,
     FOUND_FROM,
+    LEADS_OVER,
+    LEADS_OVER_AT_LEAST,
     SAID_BY_OTHER_FROM,
-    MatchModel,
     match_of,
 )
 from agent_reminiscence.services.recall.score_parts import ALONE, TermPostings, Text, Whole, Words, running_sums
@@ -42,6 +53,15 @@ OWN_WORDS_FROM: Final = 0.6
 """Share of the question's words above which a chunk that contains them itself is preferred to its neighbours."""
 OWN_WORDS_MIN_TERMS: Final = 4
 """Too many chunks contain all words of a shorter question."""
+
+TRUSTED_WORDS: Final = 2.0
+"""Words are trusted fully from here on: so many words that one chunk alone has, or more that are less rare."""
+TRUSTED_SHARE: Final = 0.5
+"""And this share of the question's words, weighted by rarity."""
+
+ASKING_SHARE: Final = 0.5
+"""A chunk that only asks keeps this share of its score, and of no more than the best of the others has: it often has all
+words of the question, and nothing that answers it."""
 
 UNKNOWN_SPEAKER: Final = 0.5
 """The part of the speaker's weight for a chunk without a known speaker: it is not someone else's."""
@@ -58,13 +78,13 @@ _LEAST_NORM: Final = 1e-3
 class Weights:
     """The weight of each part of the score. Windows in the order of `WINDOWS`; all are at least 0."""
 
-    words: tuple[float, float, float, float] = (0.3, 0.4, 0.3, 0.5)
+    words: tuple[float, float, float, float] = (0.3, 0.7, 0.4, 0.5)
     meaning: tuple[float, float, float, float] = (0.2, 0.3, 0.2, 0.1)
     speaker: float = 0.6
     date: float = 0.7
     said: float = 0.2
     when: float = 0.4
-    question: float = 0.2
+    question: float = 0.3
     """Subtracted: a chunk that asks a question seldom answers one."""
     own_words: float = 0.5
     graph: float = 2.0
@@ -149,7 +169,7 @@ def rank(
     repeating: NDArray[np.int64] | None = None,
     limit: int | None = None,
     weights: Weights = DEFAULT_WEIGHTS,
-    cosine_match: MatchModel | None = None,
+    encoder: Encoder | None = None,
     whole: Whole | None = None,
 ) -> Ranked:
     """Rank the chunks of a text by how well they answer a question.
@@ -163,7 +183,7 @@ def rank(
         repeating: Numbers of duplicates that stand for what they repeat, because that may not be a hit; None is none.
         limit: The maximum number of chunks; None is all.
         weights: The weight of each part.
-        cosine_match: The match model for the cosines of `vectors`; None if there is none for their embedder.
+        encoder: What is known of the embedder of `vectors`; None is nothing.
         whole: What `layout` is a part of. Word rarity, text lengths and the speaker's share are then based on the
             whole; for windows of several chunks, as if the chunks with a word were spread randomly. None: `layout` is
             everything.
@@ -176,27 +196,29 @@ def rank(
     if eligible is not None:
         may_be_hit &= eligible
     words = Words(text, question.terms, whole)
-    meaning = None if vectors is None else _Meaning(text, vectors)
+    meaning = None if vectors is None else _Meaning(text, vectors, encoder)
     spoken = _asked_speaker(text, question)
-    share_said = _share_said(spoken, whole)
-    parts, possible = _parts(text, question, words, meaning, spoken, share_said, may_be_hit, weights)
+    only_asks = (text.flags & ASKS) != 0
+    states = may_be_hit & ~only_asks
+    evidence = _Evidence(text, may_be_hit, states if states.any() else may_be_hit, words, meaning)
+    parts, possible = _parts(evidence, question, spoken, _share_said(spoken, whole), weights)
 
     total = np.zeros(text.size, dtype=np.float64)
-    for part in parts:
-        total += part.values * part.factor
+    for part in parts.values():
+        total += part
     spoken_for = may_be_hit & (total > 0)
     asks = ((text.flags & QUESTION) != 0) & ((text.flags & USER) == 0)
-    # It subtracts no more than the others gave, so that the parts still add up to a score of at least 0.
-    penalty = _Part("question", np.minimum(asks * weights.question, total), -1)
-    total -= penalty.values
+    left = total - np.minimum(asks * weights.question, total)
+    best_stated = float(left.max(initial=0, where=states))
+    if best_stated > 0:
+        left[only_asks] = ASKING_SHARE * np.minimum(left[only_asks], best_stated)
+    # What asking costs is a part of its own, so that the parts still add up to the score.
+    parts["question"] = left - total
+    total = left
 
     best = _best(total, text, spoken_for, None if limit is None else max(limit, FOUND_AMONG))
-    match = match_of(words.asked_alone[best], words.asked_around[best])
-    if meaning is not None and cosine_match is not None:
-        cosine = meaning.cosines[ALONE][best]
-        with_cosine = match_of(words.asked_alone[best], words.asked_around[best], cosine, cosine_match)
-        match = np.where(meaning.is_known[best], with_cosine, match)
-    found = bool((match[:FOUND_AMONG] >= FOUND_FROM).any())
+    match = _match(evidence, best, encoder)
+    found = bool((match[:FOUND_AMONG] >= FOUND_FROM).any(where=~only_asks[best[:FOUND_AMONG]]))
     if question.period is not None and all(term.is_time for term in question.terms):
         # Only a time is asked for.
         lies_there = (text.day >= question.period[0]) & (text.day <= question.period[1]) | text.are_named(question.said)
@@ -209,13 +231,25 @@ def rank(
         numbers=text.number[indices],
         # Rounding may put the best slightly above 1.
         scores=np.minimum(total[indices] * scale, 1),
-        parts={
-            part.name: (part.values[indices] * (part.factor * scale)).astype(np.float32) for part in [*parts, penalty]
-        },
+        parts={name: (values[indices] * scale).astype(np.float32) for name, values in parts.items()},
         match=match[:limit],
         found=found,
         hint=_said_by_other(text, words, spoken, may_be_hit, indices),
     )
+
+
+def _match(evidence: _Evidence, best: NDArray[np.int64], encoder: Encoder | None) -> NDArray[np.float32]:
+    """How well each of `best` matches the question, in absolute terms; from 0 to 1."""
+    words, meaning = evidence.words, evidence.meaning
+    shares = words.asked_alone[best], words.asked_around[best]
+    match = match_of(*shares)
+    if meaning is None or encoder is None or encoder.match is None:
+        return match
+    cosines = meaning.cosines[ALONE]
+    rivals = np.sort(cosines[evidence.judged])
+    led = max(float(rivals[-LEADS_OVER]) if len(rivals) >= LEADS_OVER else 0.0, LEADS_OVER_AT_LEAST)
+    with_cosine = match_of(*shares, cosines[best], encoder.match, cosines[best] - np.float32(led))
+    return np.where(meaning.is_known[best], with_cosine, match)
 
 
 def _said_by_other(
@@ -234,65 +268,106 @@ def _said_by_other(
     return said
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A part of the score before division: `values` of shape (n,), each multiplied by `factor`."""
+class _Evidence(NamedTuple):
+    """What speaks for the chunks of a text.
 
-    name: str
-    values: NDArray[Any]
-    factor: float
+    Attributes:
+        may_be_hit: Shape (n,).
+        judged: Shape (n,): the chunks whose best evidence is the measure of all.
+        meaning: None if the question has no vector.
+    """
+
+    text: Text
+    may_be_hit: NDArray[np.bool_]
+    judged: NDArray[np.bool_]
+    words: Words
+    meaning: _Meaning | None
+
+    def of_best(self, values: NDArray[Any]) -> NDArray[Any]:
+        """`values` as shares of the best."""
+        best = float(values.max(initial=0, where=self.judged))
+        return values / best if best > 0 else np.zeros(self.text.size)
+
+    def trust_in_words(self) -> float:
+        """How far the question's words lead, from 0 to 1: by the best window of two chunks on each side.
+
+        One common word that a chunk shares by chance says little, two rare ones nearly everything, in a short question
+        as in a long one.
+        """
+        words = self.words
+        if not words.asked_idf:
+            # Only a time is asked for.
+            return 1.0
+        share = float(words.asked_around.max(initial=0, where=self.judged))
+        rare_words = share * words.asked_idf / words.highest_idf
+        return min(rare_words / TRUSTED_WORDS, 1.0) * min(share / TRUSTED_SHARE, 1.0)
 
 
 def _parts(
-    text: Text,
+    evidence: _Evidence,
     question: Question,
-    words: Words,
-    meaning: _Meaning | None,
     spoken: NDArray[np.bool_] | None,
     share_said: float,
-    may_be_hit: NDArray[np.bool_],
     weights: Weights,
-) -> tuple[list[_Part], float]:
-    """The evidence for each chunk, and the sum of the weights that could apply to the question."""
-    parts: list[_Part] = []
-    possible = 0.0
-
-    def best_gets(name: str, values: NDArray[Any], weight: float) -> None:
-        best = float(values.max(initial=0, where=may_be_hit))
-        parts.append(_Part(name, values, weight / best if best > 0 else 0.0))
-
-    if question.terms:
-        possible += sum(weights.words)
-        for window, weight in enumerate(weights.words):
-            best_gets("words" + _WINDOW_NAMES[window], words.bm25[window], weight)
-    if meaning is not None:
-        possible += sum(weights.meaning)
-        for window, weight in enumerate(weights.meaning):
-            best_gets("meaning" + _WINDOW_NAMES[window], meaning.cosines[window], weight)
+) -> tuple[dict[str, NDArray[Any]], float]:
+    """The evidence for each chunk, part by part, and the sum of the weights that could apply to the question."""
+    text = evidence.text
+    parts, possible = _words_and_meaning(evidence, question, weights)
     if spoken is not None:
         weight = weights.speaker_of(share_said)
         possible += weight
-        parts.append(_Part("speaker", np.where(text.speaker == 0, UNKNOWN_SPEAKER, spoken), weight))
+        parts["speaker"] = weight * np.where(text.speaker == 0, UNKNOWN_SPEAKER, spoken)
     if question.period is not None:
         possible += weights.date + weights.said
         start, end = question.period
-        in_period = (text.day >= start) & (text.day <= end + DAYS_AFTER_PERIOD)
-        parts.append(_Part("date", in_period, weights.date))
-        parts.append(_Part("said", text.are_named(question.said), weights.said))
+        parts["date"] = weights.date * ((text.day >= start) & (text.day <= end + DAYS_AFTER_PERIOD))
+        parts["said"] = weights.said * text.are_named(question.said)
     if question.asks_when:
         possible += weights.when
-        parts.append(_Part("when", (text.flags & TIME_WORDS) != 0, weights.when))
+        parts["when"] = weights.when * ((text.flags & TIME_WORDS) != 0)
     if len(question.terms) >= OWN_WORDS_MIN_TERMS:
         possible += weights.own_words
-        surplus = np.maximum(words.share_alone - OWN_WORDS_FROM, 0)
-        parts.append(_Part("own_words", surplus, weights.own_words / (1 - OWN_WORDS_FROM)))
+        surplus = np.maximum(evidence.words.share_alone - OWN_WORDS_FROM, 0)
+        parts["own_words"] = surplus * (weights.own_words / (1 - OWN_WORDS_FROM))
     if question.graph:
         numbers = np.fromiter(question.graph.keys(), np.int64, len(question.graph))
         reached, _ = text.spread(numbers, np.fromiter(question.graph.values(), np.float64, len(question.graph)))
-        if reached.any(where=may_be_hit):
+        if reached.any(where=evidence.may_be_hit):
             possible += weights.graph
-            best_gets("graph", reached, weights.graph)
+            parts["graph"] = weights.graph * evidence.of_best(reached)
     return parts, possible
+
+
+def _words_and_meaning(
+    evidence: _Evidence, question: Question, weights: Weights
+) -> tuple[dict[str, NDArray[Any]], float]:
+    """The evidence of words and of meaning, window by window, and the sum of their weights."""
+    words, meaning = evidence.words, evidence.meaning
+    if meaning is None:
+        if not question.terms:
+            return {}, 0.0
+        by_words = {
+            "words" + name: weight * evidence.of_best(bm25)
+            for name, weight, bm25 in zip(_WINDOW_NAMES, weights.words, words.bm25, strict=True)
+        }
+        return by_words, sum(weights.words)
+    # A chunk without a vector is judged by its words.
+    trust = np.where(meaning.is_known, evidence.trust_in_words() if question.terms else 0.0, 1.0)
+    parts: dict[str, NDArray[Any]] = {}
+    # The weight of the chunk's own words and of its own meaning, which grow where windows and words count less.
+    own_words, own_meaning = np.zeros(evidence.text.size), np.zeros(evidence.text.size)
+    for window, name in enumerate(_WINDOW_NAMES):
+        near = meaning.nearness[window]
+        of_words = weights.words[window] * trust
+        apart = of_words * (1 - near)
+        own_words += apart * trust
+        own_meaning += apart * (1 - trust) + weights.words[window] - of_words
+        own_meaning += weights.meaning[window] * (1 - near)
+        parts["words" + name] = of_words * near * evidence.of_best(words.bm25[window])
+        parts["meaning" + name] = weights.meaning[window] * near * evidence.of_best(meaning.cosines[window])
+    parts["words"] += own_words * evidence.of_best(words.bm25[ALONE])
+    parts["meaning"] += own_meaning * evidence.of_best(meaning.cosines[ALONE])
+    return parts, sum(weights.words) + sum(weights.meaning)
 
 
 class _Meaning:
@@ -301,9 +376,10 @@ class _Meaning:
     Attributes:
         cosines: One array of shape (n,) per window; 0 if negative or unknown.
         is_known: Shape (n,): which chunks have a vector.
+        nearness: One array of shape (n,) per window, from 0 to 1: how far what it adds to the chunk speaks of the same.
     """
 
-    def __init__(self, text: Text, vectors: Vectors) -> None:
+    def __init__(self, text: Text, vectors: Vectors, encoder: Encoder | None) -> None:
         rows, indices, heading_rows, heading_indices = text.find(vectors.numbers)
         dots = vectors.dots.astype(np.float64)
         of_chunks = np.zeros(text.size, dtype=np.int64)
@@ -326,6 +402,33 @@ class _Meaning:
             # Vectors are stored in 16 bits, so a cosine may be slightly above 1. A chunk without a vector gets nothing
             # for its neighbours or its heading.
             self.cosines.append(np.where(self.is_known, np.clip(dot / norm, 0, 1), 0).astype(np.float32))
+        self.nearness = _nearness(text, vectors.norms, self.is_known, encoder)
+
+
+def _nearness(
+    text: Text, norms: NDArray[np.void], is_known: NDArray[np.bool_], encoder: Encoder | None
+) -> list[NDArray[np.float64]]:
+    """How far the passages of each window speak of one thing; 1 if that cannot be told, and for the chunk alone.
+
+    It follows from the length of a sum of vectors: |Σ m·u|² = Σ m² + Σ m·m'·cos, so the mean cosine between the
+    passages of a window, weighted by their token counts m, needs no vector.
+    """
+    ones = np.ones(text.size)
+    if encoder is None or encoder.unrelated is None or encoder.related is None:
+        return [ones for _ in text.start]
+    masses = np.rint(norms["mass"]).astype(np.int64)
+    heading_mass = np.rint(norms["heading_mass"]).astype(np.int64)
+    sums, squares = running_sums(masses), running_sums(masses**2)
+    nearness = [ones]
+    for window in range(1, len(text.start)):
+        start, end = text.start[window], text.end[window]
+        total = sums.take(end) - sums.take(start) + heading_mass
+        alone = squares.take(end) - squares.take(start) + heading_mass**2
+        between = (total**2 - alone).astype(np.float64)
+        mean_cosine = (norms["norms"][:, window].astype(np.float64) ** 2 - alone) / np.maximum(between, 1)
+        near = np.clip((mean_cosine - encoder.unrelated) / (encoder.related - encoder.unrelated), 0, 1)
+        nearness.append(np.where((between > 0) & is_known, near, 1.0))
+    return nearness
 
 
 def _whole_steps(products: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -161,6 +161,8 @@ class Words:
         share_alone: Shape (n,): the idf of the terms in the chunk or its heading, divided by that of all terms.
         asked_alone: Shape (n,): the same for terms that express more than the question's period.
         asked_around: Shape (n,): the same for the window of two chunks on each side.
+        asked_idf: The sum of the idf of the terms that express more than the question's period.
+        highest_idf: The idf of a term that one chunk alone has.
     """
 
     def __init__(self, text: Text, terms: Sequence[TermPostings], whole: Whole | None) -> None:
@@ -168,6 +170,8 @@ class Words:
         self.share_alone = np.zeros(text.size, dtype=np.float32)
         self.asked_alone = np.zeros(text.size, dtype=np.float32)
         self.asked_around = np.zeros(text.size, dtype=np.float32)
+        self.asked_idf = 0.0
+        self.highest_idf = float(idf(text.size if whole is None else whole.chunks, 1))
         if not terms or not text.size:
             return
         self._text = text
@@ -202,6 +206,7 @@ class Words:
                 says_more[first : batch.stop],
             )
             all_idf += own_idf.sum(), own_idf[says_more[first : batch.stop]].sum()
+        self.asked_idf = float(all_idf[1])
         self.share_alone /= np.float32(all_idf[0])
         if all_idf[1]:
             self.asked_alone /= np.float32(all_idf[1])

@@ -22,10 +22,11 @@ import Stemmer  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 from agent_reminiscence.config.languages import LANGUAGES
 from agent_reminiscence.text.languages import question_words, stop_words
+from agent_reminiscence.text.signs import signs
 
 # Recorded with the schema; postings made by another version are rebuilt. Raise it when a text or its speaker gives
 # different terms.
-ANALYSER_VERSION: Final = 3
+ANALYSER_VERSION: Final = 4
 
 # A longer word is cut and ends in a hash of the whole word so that an index can hold it; see `MAX_TERM_BYTES`.
 MAX_WORD_CHARACTERS: Final = 64
@@ -94,36 +95,40 @@ class QueryWord:
     """One word of a query.
 
     `terms` holds one term for each way the languages read the word; a text has the word if it has any of them. `count`
-    is how often the word occurs in the query.
+    is how often the word occurs in the query. `is_sign` marks a sign such as `c++`, which is there beside the bare `c`.
     """
 
     terms: tuple[str, ...]
     count: int
+    is_sign: bool = False
 
 
 def analyse(text: str, language: str) -> list[str]:
-    """The terms of `text` in order, with repetitions.
+    """The terms of `text` with repetitions: its words in order, then its signs.
 
     Words are case folded, split at everything that is neither letter nor digit (apostrophes too), dropped if they are
     stop words of `language`, and stemmed. Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese give pairs of
-    neighbouring characters instead, in a text of any language. Never raises; a language without stemmer and stop words,
+    neighbouring characters instead, in a text of any language. Signs that this would lose (`c++`, `-5`, `€80`,
+    pictographs) are terms of their own beside the words. Never raises; a language without stemmer and stop words,
     including an unknown one, keeps its words.
 
     Returns:
         Terms of 1 to `MAX_TERM_BYTES` bytes in UTF-8; none begins with a control character.
     """
     stopped = stop_words(language)
-    return _stems([word for word in _words(text, language) if word not in stopped], language)
+    folded = _folded(text, language)
+    return [*_stems([word for word in _words(folded) if word not in stopped], language), *_signs(folded)]
 
 
 def query_words(query: str, languages: Sequence[str]) -> list[QueryWord]:
-    """The words of `query` as each of `languages` reads them, in order of first occurrence.
+    """The words of `query` as each of `languages` reads them, in order of first occurrence, then its signs.
 
     Stop words and question words of the query's own language are left out in every language: in German, "the" is a word
     that no text has, and a text that answers "wann" uses other words. The query's own language is the one with the most
     such words in it.
     """
-    words_by_language = {language: _words(query, language) for language in languages}
+    folded = {language: _folded(query, language) for language in languages}
+    words_by_language = {language: _words(text) for language, text in folded.items()}
     grammar = _grammar(words_by_language)
     counts: Counter[str] = Counter()
     terms: dict[str, list[str]] = {}
@@ -134,7 +139,14 @@ def query_words(query: str, languages: Sequence[str]) -> list[QueryWord]:
         for word, term in zip(said, _stems(list(said), language), strict=True):
             if term not in terms.setdefault(word, []):
                 terms[word].append(term)
-    return [QueryWord(tuple(found), counts[word]) for word, found in terms.items()]
+    sign_counts: Counter[str] = Counter()
+    # Turkish folds some letters otherwise.
+    for text in dict.fromkeys(folded.values()):
+        sign_counts |= Counter(_signs(text))
+    return [
+        *(QueryWord(tuple(found), counts[word]) for word, found in terms.items()),
+        *(QueryWord((sign,), count, is_sign=True) for sign, count in sign_counts.items()),
+    ]
 
 
 def _grammar(words_by_language: Mapping[str, Sequence[str]]) -> frozenset[str]:
@@ -162,13 +174,16 @@ def _stems(words: list[str], language: str) -> list[str]:
     ]
 
 
-def _words(text: str, language: str) -> list[str]:
-    if text.isascii() and language != "tr":
-        words = _ASCII_WORD.findall(text.lower())
+def _words(folded: str) -> list[str]:
+    if folded.isascii():
+        words = _ASCII_WORD.findall(folded)
     else:
-        folded = _folded(text, language)
         words = _WORD.findall(folded) if _UNSPACED_RUN.search(folded) is None else _mixed_words(folded)
     return [word if len(word) <= MAX_WORD_CHARACTERS else _cut(word) for word in words]
+
+
+def _signs(folded: str) -> list[str]:
+    return [sign if len(sign) <= MAX_WORD_CHARACTERS else _cut(sign) for sign in signs(folded)]
 
 
 def _mixed_words(folded: str) -> list[str]:
@@ -188,6 +203,8 @@ def _mixed_words(folded: str) -> list[str]:
 
 def _folded(text: str, language: str) -> str:
     """`text` composed and case folded; composed twice, since some letters have a composed form in lower case only."""
+    if text.isascii() and language != "tr":
+        return text.lower()
     composed = unicodedata.normalize("NFC", text)
     composed = _OTHER_WIDTH.sub(lambda match: unicodedata.normalize("NFKC", match[0]), composed)
     if language == "tr":

@@ -21,7 +21,9 @@ _NAME_WORDS = 4
 _MAX_NAME_CANDIDATES = 200
 MAX_WORDS = 64
 """The maximum number of different words whose places are considered; a longer question costs no more."""
-_DAY_OR_YEAR = re.compile(r"[0-9]{1,2}(?:st|nd|rd|th)?|[0-9]{4}")
+_DAY_OR_YEAR = re.compile(r"[0-9]{1,2}(?:st|nd|rd|th)?|[0-9]{4}|[0-9]{1,4}(?:[./][0-9]{1,4}){1,2}")
+# A sign counts as if it were said twice: it is written to tell apart what has the same words.
+_SIGN_COUNT = 2
 _EPOCH = date(1970, 1, 1)
 _LAST_DAY = (date.max - _EPOCH).days
 # A text without its own language is read as English.
@@ -35,6 +37,7 @@ class Asked:
     Attributes:
         words: How often it has each word, given as the terms that the languages read it as; a text has the word if it
             has any of them.
+        signs: Those of `words` that are signs such as `c++`; what stands beside a sign is a word, too.
         names: Folded names it may mention, in the form of chunks' speakers.
         period: First and last day of the period it names, in days since 1970-01-01.
         time_words: Those of `words` that only express the period.
@@ -42,6 +45,7 @@ class Asked:
     """
 
     words: Mapping[tuple[str, ...], int]
+    signs: frozenset[tuple[str, ...]]
     names: tuple[str, ...]
     first_person: bool
     asks_when: bool
@@ -58,11 +62,15 @@ class Asked:
         """Limit the question to `MAX_WORDS` words: the rarest that occur in any text.
 
         Words that occur in no text keep their share of the question, up to half of it: a question of unknown words is
-        about something else.
+        about something else. Signs that no text has are left out if that leaves any word: a text may say "80 dollars".
 
         Args:
             counts: How many postings each term has; terms without any may be absent.
         """
+        unseen = {terms for terms in self.signs if not any(counts.get(term) for term in terms)}
+        if unseen and len(unseen) < len(self.words):
+            words = {terms: count for terms, count in self.words.items() if terms not in unseen}
+            return replace(self, words=words, signs=self.signs - unseen).bounded(counts)
         if len(self.words) <= MAX_WORDS:
             return self
         by_count = {terms: max((counts.get(term, 0) for term in terms), default=0) for terms in self.words}
@@ -127,10 +135,12 @@ def read_question(
     period = named_period(query, _date(first_day), _date(last_day), languages, today=today)
     # Two words that are read as the same term count as one.
     words: Counter[tuple[str, ...]] = Counter()
-    for word in query_words(query, languages):
-        words[word.terms] += word.count
+    read = query_words(query, languages)
+    for word in read:
+        words[word.terms] += _SIGN_COUNT * word.count if word.is_sign else word.count
     return Asked(
         words=words,
+        signs=frozenset(word.terms for word in read if word.is_sign),
         names=tuple(name_candidates(query)),
         first_person=is_first_person(query, languages),
         asks_when=asks_when(query, languages),

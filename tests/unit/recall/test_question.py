@@ -36,3 +36,28 @@ def test_words_that_say_nothing_but_the_period_are_told_apart() -> None:
     assert _asked("What happened on 3 May 2025?").time_words == {("happen",), ("3",), ("may",), ("2025",)}
     assert _asked("Who painted the boat in May?").time_words == {("may",)}
     assert _asked("Who saw the march of the penguins happen?").time_words == frozenset()
+
+
+def test_a_sign_counts_beside_its_word_unless_no_text_has_it() -> None:
+    """A text with the exact sign wins; one that says "80 dollars" still has all of the question's words."""
+    asked = _asked("Who paid $80 for the C++ course?")
+    assert asked.signs == {("$80",), ("$",), ("c++",)}
+    assert asked.words == {("paid",): 1, ("80",): 1, ("c",): 1, ("cours",): 1, ("$80",): 2, ("$",): 2, ("c++",): 2}
+
+    bounded = asked.bounded({"paid": 2, "80": 1, "c": 3, "c++": 1})
+
+    assert set(bounded.words) == {("paid",), ("80",), ("c",), ("cours",), ("c++",)}
+    assert bounded.signs == {("c++",)}
+
+
+def test_a_question_of_a_sign_alone_keeps_it() -> None:
+    """Else nothing would be asked, and everything would fit."""
+    assert set(_asked("👍?").bounded({}).words) == {("👍",)}
+
+
+def test_a_date_in_figures_only_names_the_period() -> None:
+    """What happened then need not write the day in the same figures."""
+    asked = _asked("What did I do on 8.5.2023?")
+
+    assert asked.period is not None
+    assert ("8.5.2023",) in asked.time_words

@@ -1,7 +1,7 @@
-"""Signs that tell two texts with the same words apart: C++ from C#, -5 from 5, £80 from €80, one pictograph from another.
+"""Signs that tell texts with the same words apart: C++ from C#, -5 from 5, £80 from €80, ✅ from ❌.
 
-A text of nothing but words and punctuation has none. Hyphens between words, bullets, ranges ("5-6") and the addresses of
-web pages are punctuation here.
+A text of nothing but words and punctuation has none. Hyphens between words, bullets, ranges ("5-6") and the addresses
+of web pages are punctuation here.
 """
 
 from __future__ import annotations

@@ -120,16 +120,20 @@ def analyse(text: str, language: str) -> list[str]:
     return [*_stems([word for word in _words(folded) if word not in stopped], language), *_signs(folded)]
 
 
-def query_words(query: str, languages: Sequence[str]) -> list[QueryWord]:
+def query_words(query: str, languages: Sequence[str], *, question: str = "") -> list[QueryWord]:
     """The words of `query` as each of `languages` reads them, in order of first occurrence, then its signs.
 
     Stop words and question words of the query's own language are left out in every language: in German, "the" is a word
     that no text has, and a text that answers "wann" uses other words. The query's own language is the one with the most
     such words in it.
+
+    Args:
+        question: What `query` is a part of, whose language is its own.
     """
     folded = {language: _folded(query, language) for language in languages}
     words_by_language = {language: _words(text) for language, text in folded.items()}
-    grammar = _grammar(words_by_language)
+    asked = {language: _words(_folded(question, language)) for language in languages} if question else words_by_language
+    grammar = _grammar(asked)
     counts: Counter[str] = Counter()
     terms: dict[str, list[str]] = {}
     for language, words in words_by_language.items():

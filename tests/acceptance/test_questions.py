@@ -52,3 +52,18 @@ async def test_a_text_without_the_sign_is_found_by_the_word(memory: AgentMem, te
 
     assert found.found
     assert found.hits[0].content == "The lamp in the hall was 30 dollars."
+
+
+async def test_words_of_asking_lead_to_no_text(memory: AgentMem, tenant: str) -> None:
+    """What is asked for is the windmill, not whatever was ever reminded of or discussed."""
+    for text in (
+        "The windmill was sold to a miller.",
+        "Remind me to discuss the order of the tickets.",
+        "We discussed everything that I brought up: a list.",
+    ):
+        await memory.create_active_memory(tenant, "Note", text)
+
+    for question in ("Remind me what we discussed about the windmill", "List the order in which I brought up windmills"):
+        result = await memory.retrieve_memories(tenant, question)
+        assert result.hits[0].content == "The windmill was sold to a miller."
+        assert "words" not in result.hits[1].score_parts

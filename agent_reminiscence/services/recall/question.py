@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cache
@@ -12,9 +12,10 @@ from functools import cache
 from agent_reminiscence.domain.index import speaker_hash, speaker_term
 from agent_reminiscence.projections.indexed_text import USER_KEY
 from agent_reminiscence.services.recall.ranking import DAYS_AFTER_PERIOD
+from agent_reminiscence.text.asking import SELF, Asking, read_asking
 from agent_reminiscence.text.folding import WORD, fold_name, without_possessive
 from agent_reminiscence.text.periods import asks_when, is_first_person, named_period, period_terms, words_of_time
-from agent_reminiscence.text.words import analyse, query_words
+from agent_reminiscence.text.words import QueryWord, analyse, query_words
 
 # No speaker's name has more than four words; no real question yields more candidates than this.
 _NAME_WORDS = 4
@@ -24,6 +25,8 @@ MAX_WORDS = 64
 _DAY_OR_YEAR = re.compile(r"[0-9]{1,2}(?:st|nd|rd|th)?|[0-9]{4}|[0-9]{1,4}(?:[./][0-9]{1,4}){1,2}")
 # A sign counts as if it were said twice: it is written to tell apart what has the same words.
 _SIGN_COUNT = 2
+_SPACE_BEFORE_MARK = re.compile(r" +(?=[,.;!?])")
+_MARKS_AFTER = " ,.;!?"
 _EPOCH = date(1970, 1, 1)
 _LAST_DAY = (date.max - _EPOCH).days
 # A text without its own language is read as English.
@@ -35,13 +38,15 @@ class Asked:
     """The query of a `SearchRequest`, read in the languages of a tenant's texts.
 
     Attributes:
-        words: How often it has each word, given as the terms that the languages read it as; a text has the word if it
+        words: How often it has each word, except words that only ask, given as the terms that the languages read it as; a text has the word if it
             has any of them.
         signs: Those of `words` that are signs such as `c++`; what stands beside a sign is a word, too.
         names: Folded names it may mention, in the form of chunks' speakers.
         period: First and last day of the period it names, in days since 1970-01-01.
         time_words: Those of `words` that only express the period.
         period_terms: Terms under which chunks that mention this period are indexed.
+        about: The speaker or thing that it asks about and nothing else, folded like `names`: "Who is Bruno?". It may be
+            no name that is known. `USER_KEY` if it asks about whoever asks; None if it asks for something more.
     """
 
     words: Mapping[tuple[str, ...], int]
@@ -52,6 +57,7 @@ class Asked:
     period: tuple[int, int] | None
     time_words: frozenset[tuple[str, ...]]
     period_terms: tuple[str, ...]
+    about: str | None
 
     @property
     def speakers(self) -> frozenset[int]:
@@ -135,19 +141,69 @@ def read_question(
     period = named_period(query, _date(first_day), _date(last_day), languages, today=today)
     # Two words that are read as the same term count as one.
     words: Counter[tuple[str, ...]] = Counter()
-    read = query_words(query, languages)
+    asking = read_asking(query)
+    read = _words_of(query, asking, languages)
     for word in read:
         words[word.terms] += _SIGN_COUNT * word.count if word.is_sign else word.count
     return Asked(
         words=words,
         signs=frozenset(word.terms for word in read if word.is_sign),
         names=tuple(name_candidates(query)),
-        first_person=is_first_person(query, languages),
+        first_person=is_first_person(asking.of_speaker, languages),
         asks_when=asks_when(query, languages),
         period=None if period is None else (day_number(period[0]), day_number(period[1])),
         time_words=frozenset() if period is None else _time_words(words, tuple(languages)),
         period_terms=() if period is None else tuple(period_terms(period)),
+        about=_about(asking),
     )
+
+
+def _words_of(query: str, asking: Asking, languages: Sequence[str]) -> list[QueryWord]:
+    """The words of what a question asks about; of all of it if these are none."""
+    return query_words(asking.topic, languages, question=query) or query_words(query, languages)
+
+
+def _about(asking: Asking) -> str | None:
+    if asking.about is None:
+        return None
+    return USER_KEY if asking.about == SELF else fold_name(asking.about)
+
+
+def topic_of(query: str, languages: Sequence[str], names: Collection[str] = ()) -> str:
+    """The text to embed for a question: without the phrases that only ask, and without names.
+
+    Where nothing but grammar would be left, the names stay; where these are none either, the whole question.
+
+    Args:
+        languages: Those of the tenant's texts.
+        names: Of speakers and entities that the question mentions, folded by `fold_name`. Their vectors say whom a text
+            is like, not what it is about; words find them.
+    """
+    languages = languages or _DEFAULT_LANGUAGES
+    topic = read_asking(query).topic
+    for text in (_without_names(topic, names), topic):
+        if query_words(text, languages, question=query):
+            return text
+    return query
+
+
+def _without_names(text: str, names: Collection[str]) -> str:
+    """`text` without each place where it mentions one of `names`, the longest first."""
+    words = list(WORD.finditer(text)) if names else []
+    folded = [fold_name(without_possessive(word.group())) for word in words]
+    kept = list[str]()
+    at = index = 0
+    while index < len(words):
+        lengths = range(min(_NAME_WORDS, len(words) - index), 0, -1)
+        length = next((n for n in lengths if " ".join(folded[index : index + n]) in names), 0)
+        if length:
+            kept.append(text[at : words[index].start()])
+            at = words[index + length - 1].end()
+        index += length or 1
+    if not kept:
+        return text
+    left = " ".join("".join([*kept, text[at:]]).split())
+    return _SPACE_BEFORE_MARK.sub("", left).lstrip(_MARKS_AFTER)
 
 
 def _time_words(words: Iterable[tuple[str, ...]], languages: tuple[str, ...]) -> frozenset[tuple[str, ...]]:

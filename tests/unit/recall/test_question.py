@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from agent_reminiscence.services.recall.question import MAX_WORDS, Asked, read_question
+import pytest
+
+from agent_reminiscence.services.recall.question import MAX_WORDS, Asked, read_question, topic_of
 
 
 def _asked(query: str) -> Asked:
@@ -61,3 +63,54 @@ def test_a_date_in_figures_only_names_the_period() -> None:
 
     assert asked.period is not None
     assert ("8.5.2023",) in asked.time_words
+
+
+def test_words_that_only_ask_are_not_looked_up() -> None:
+    """But a question of nothing else keeps them."""
+    assert set(_asked("Remind me what we discussed about the old windmill").words) == {("old",), ("windmil",)}
+    assert set(_asked("What do you know about me?").words) == {("know",)}
+    assert set(_asked("Who discussed the list?").words) == {("discuss",), ("list",)}
+
+
+def test_the_language_of_a_question_is_that_of_all_its_words() -> None:
+    """The topic alone may be a word of grammar in another language."""
+    german = read_question("Was weißt du über die Not?", ("en", "de"), first_day=1, last_day=2)
+    english = read_question("What do you know about the war?", ("en", "de"), first_day=1, last_day=2)
+
+    assert ("not",) in german.words
+    assert any("war" in terms for terms in english.words)
+
+
+def test_who_asks_to_be_told_speaks_of_nobody() -> None:
+    """The "me" of "tell me" is no first person; the "I" of "what did I say" is one."""
+    assert not _asked("Tell me about the windmill").first_person
+    assert _asked("Tell me what I said about the windmill").first_person
+    assert _asked("Where is my bag?").first_person
+
+
+@pytest.mark.parametrize(
+    ("query", "about"),
+    [("Who is Dr. Zoë Lind?", "dr. zoe lind"), ("What do you know about me?", "user"), ("Where is Zoë?", None)],
+)
+def test_whom_a_question_is_about_is_folded_like_a_speaker(query: str, about: str | None) -> None:
+    """So that it can be compared with speakers and entities."""
+    assert _asked(query).about == about
+
+
+@pytest.mark.parametrize(
+    ("query", "names", "text"),
+    [
+        ("Remind me what we discussed about the windmill", [], "the windmill"),
+        ("Where did Fahim Khan's sister put the key?", ["fahim khan", "khan"], "Where did sister put the key?"),
+        ("Does Zoë, or Bob, like figs?", ["zoe", "bob"], "Does, or, like figs?"),
+        ("Bob, when do the figs ripen?", ["bob"], "when do the figs ripen?"),
+        ("Tell me about Zoë", ["zoe"], "Zoë"),
+        ("Who is Zoë?", ["zoe"], "Who is Zoë?"),
+        ("What do you know about me?", [], "What do you know about me?"),
+        ("Where is the key?", ["bob"], "Where is the key?"),
+        ("", ["bob"], ""),
+    ],
+)
+def test_the_topic_of_a_question_is_without_asking_and_names(query: str, names: list[str], text: str) -> None:
+    """What is embedded; never only grammar, unless the question is nothing else."""
+    assert topic_of(query, ("en",), frozenset(names)) == text

@@ -1,0 +1,177 @@
+"""Tells the words with which a question asks from what it asks about.
+
+"Remind me what we discussed about the boat" asks about the boat: no text has "remind", and few with "discussed" are
+about it. Only whole phrases count, where a sentence asks with them: "my list of boats" keeps its list.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Final, NamedTuple
+
+from agent_reminiscence.text.asking_words import ASKING_PHRASES
+
+SELF: Final = "user"
+"""The person that a question is about if it is about the one who asks."""
+
+# A longer sentence is no plain question.
+_MAX_CHARACTERS: Final = 300
+# "Can you remind me / what we discussed about / …" takes two.
+_MAX_PHRASES: Final = 3
+_SENTENCE_ENDS: Final = re.compile(r"(?<=[?!？！。؟\n])\s*|(?<=\w\w\w\.)\s+")  # noqa: RUF001
+_SENTENCE_MARKS: Final = "?!.？！。؟"  # noqa: RUF001
+_MARKS: Final = " \t\r\n?!.,;:¿¡？！。，、؟،…\"'“”„«»「」"  # noqa: RUF001
+_TOPIC: Final = "{topic}"
+_TOPIC_GROUP: Final = r"(?P<topic>\S.*?)"
+_HAN: Final = "\u4e00-\u9fff"
+_SCRIPTS: Final = {
+    "ru": re.compile("[\u0400-\u04ff]"),
+    "zh": re.compile(f"[{_HAN}]"),
+    "ja": re.compile("[\u3041-\u30ff]"),
+    "ar": re.compile("[\u0600-\u06ff]"),
+}
+# In scripts without capitals, a topic that is a name is no longer than this.
+_MAX_NAME_CHARACTERS: Final = 12
+_NAME: Final = re.compile(r"[^\W\d_][\w'’.-]*(?: [^\W\d_][\w'’.-]*){0,3}")
+_POSSESSIVE: Final = re.compile(r"['’](?:s|S)?$")
+
+
+class Asking(NamedTuple):
+    """A question as it asks.
+
+    Attributes:
+        topic: What it asks about: the question without the phrases that only ask.
+        of_speaker: The question without phrases such as "tell me", in which "me" says nothing about the topic.
+        about: The person that it asks about and nothing else: a name as it is written, or `SELF`. None if it asks for
+            something more. In scripts without capitals any short topic may be a name.
+    """
+
+    topic: str
+    of_speaker: str
+    about: str | None
+
+
+class _Rules(NamedTuple):
+    """The patterns of one language, compiled; each matches a whole sentence."""
+
+    polite: re.Pattern[str]
+    closer: re.Pattern[str]
+    openers: tuple[re.Pattern[str], ...]
+    talks: tuple[re.Pattern[str], ...]
+    who: tuple[re.Pattern[str], ...]
+    selves: re.Pattern[str]
+    who_am_i: re.Pattern[str]
+
+
+def read_asking(question: str) -> Asking:
+    """Read how `question` asks, in whichever language it does."""
+    sentences = [" ".join(part.split()) for part in _SENTENCE_ENDS.split(question) if part.strip()]
+    read = [_read_sentence(sentence) for sentence in sentences]
+    if len(read) == 1:
+        return read[0]
+    # "Who is Bruno? He called." asks for more than a person.
+    return Asking(
+        " ".join(map(_ended, [one.topic for one in read], sentences)), " ".join(one.of_speaker for one in read), None
+    )
+
+
+def _ended(topic: str, sentence: str) -> str:
+    """`topic` with the mark at the end of its sentence."""
+    ending = sentence[-1:] if sentence[-1:] in _SENTENCE_MARKS else ""
+    return topic if topic.endswith(ending) else topic + ending
+
+
+def _read_sentence(sentence: str) -> Asking:
+    unread = Asking(sentence, sentence, None)
+    if len(sentence) > _MAX_CHARACTERS:
+        return unread
+    for language in _languages_of(sentence):
+        read = _read_in(sentence, _rules(language))
+        if read != unread:
+            return read
+    return unread
+
+
+def _languages_of(sentence: str) -> list[str]:
+    """Those whose script `sentence` is written in: the rules of a language take milliseconds to compile."""
+    found = [language for language, script in _SCRIPTS.items() if script.search(sentence)]
+    return found or [language for language in ASKING_PHRASES if language not in _SCRIPTS]
+
+
+def _read_in(sentence: str, rules: _Rules) -> Asking:
+    """A sentence as one language reads it; unchanged if it does not ask in that language."""
+    rest, has_phrase = _without_start(sentence, rules.polite), False
+    if match := rules.closer.search(rest):
+        rest, has_phrase = rest[: match.start()], True
+    of_speaker = ""
+    for _ in range(_MAX_PHRASES):
+        if match := _first(rules.talks, rest):
+            # "what did I say about" is in the first person for a reason.
+            of_speaker = of_speaker or rest
+        elif not (match := _first(rules.openers, rest)):
+            break
+        rest, has_phrase = match["topic"], True
+    about = _person(rest, rules, has_phrase=has_phrase, is_cased=sentence != sentence.lower())
+    if not has_phrase:
+        return Asking(sentence, sentence, about)
+    return Asking(rest, of_speaker or rest, about)
+
+
+def _without_start(sentence: str, polite: re.Pattern[str]) -> str:
+    match = polite.match(sentence)
+    return sentence[0 if match is None else match.end() :].strip(_MARKS)
+
+
+def _first(patterns: tuple[re.Pattern[str], ...], text: str) -> re.Match[str] | None:
+    return next((match for pattern in patterns if (match := pattern.fullmatch(text))), None)
+
+
+def _person(rest: str, rules: _Rules, *, has_phrase: bool, is_cased: bool) -> str | None:
+    """Who is asked about if `rest`, without the phrases before it, asks about a person and nothing else."""
+    if rules.who_am_i.fullmatch(rest):
+        return SELF
+    if match := _first(rules.who, rest):
+        rest = match["topic"]
+    elif not has_phrase:
+        return None
+    if rules.selves.fullmatch(rest):
+        return SELF
+    if not _NAME.fullmatch(rest) or _POSSESSIVE.search(rest):
+        return None
+    words = rest.split()
+    if not is_cased or rest.upper() == rest.lower():
+        return rest if len(words) == 1 and len(rest) <= _MAX_NAME_CHARACTERS else None
+    return rest if words[0][0].isupper() and words[-1][0].isupper() else None
+
+
+@cache
+def _rules(language: str) -> _Rules:
+    phrases = ASKING_PHRASES[language]
+    return _Rules(
+        re.compile(
+            rf"[\s¿¡]*(?:\b(?:{_written(phrases.polite)})(?:[,!，、！ ]+|(?<=[{_HAN}]))[\s¿¡]*)+",  # noqa: RUF001
+            re.IGNORECASE,
+        ),
+        re.compile(rf"[,，、 ]+(?:{_written(phrases.closers)})$", re.IGNORECASE),  # noqa: RUF001
+        tuple(map(_compiled, phrases.openers)),
+        tuple(map(_compiled, phrases.talks)),
+        tuple(map(_compiled, phrases.who)),
+        _exact(phrases.selves),
+        _exact(phrases.who_am_i),
+    )
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    if _TOPIC not in pattern:
+        pattern = f"(?:{pattern})(?:(?<=')|,? )" + _TOPIC
+    return re.compile(_written(pattern.replace(_TOPIC, _TOPIC_GROUP)), re.IGNORECASE)
+
+
+def _exact(pattern: str) -> re.Pattern[str]:
+    return re.compile(_written(pattern), re.IGNORECASE)
+
+
+def _written(pattern: str) -> str:
+    """`pattern` with either apostrophe."""
+    return pattern.replace("'", "['\u2019]")

@@ -33,6 +33,8 @@ TIME_WORDS: Final = 16
 """The chunk says when something happened."""
 USER: Final = 32
 """The chunk's speaker is `user`."""
+STANDING: Final = 64
+"""The chunk says what holds from now on: a wish, a rule, a constraint of the user."""
 ASKS: Final = 128
 """The chunk only asks, and it is the user, an agent or nobody in particular who does."""
 

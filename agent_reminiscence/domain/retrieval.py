@@ -153,6 +153,12 @@ class RetrievalResult(FrozenModel):
 
     query: str
     hits: tuple[SearchHit, ...]
+    standing: tuple[SearchHit, ...] = Field(
+        default=(),
+        description="What holds whatever is asked: wishes, rules and constraints of the user, known by their form, the"
+        " newest first, each text once. With a token budget, those that fit into their share of it. What is also a hit is"
+        " the same hit; the others have a score of 0.",
+    )
     found: bool = Field(
         description="False if even the best match is so low that the topic was most likely never mentioned. No score"
         " can tell that only a detail is missing."
@@ -177,14 +183,15 @@ class RetrievalResult(FrozenModel):
     def as_prompt(self, token_budget: int | None = None) -> str:
         """Render the hits for a prompt: quoted data inside a fence, under a heading for each memory and day.
 
-        The profile comes first, if one was asked for and has a text. Hits stand in order of time; their numbers are
-        their ranks in `hits`, from 1.
+        What always holds (`standing`) comes first, then the profile, if one was asked for and has a text. Hits stand in
+        order of time; their numbers are their ranks in `hits`, from 1. A hit that is shown as always holding is not
+        shown again.
 
         Args:
             token_budget: Maximum tokens of the rendering, counted with the bundled tokenizer, or estimated if it is not
-                installed; None is the budget of the search, or no limit if it had none. Of the profile, the first lines
-                that fit are shown, in at most half of the budget if hits need the rest; then the best hits. Each one
-                left out would not fit into what remains.
+                installed; None is the budget of the search, or no limit if it had none. What always holds takes at most
+                a third of it. Of the profile, the first lines that fit are shown, in at most half of the budget if hits
+                need the rest; then the best hits. Each one left out would not fit into what remains.
 
         Returns:
             The rendering; '' if there is nothing to show or nothing fits.
@@ -193,7 +200,12 @@ class RetrievalResult(FrozenModel):
             InvalidInputError: `token_budget` is not a whole number from 1.
         """
         budget = self.token_budget if token_budget is None else _check_budget(token_budget)
-        return render([as_passage(hit) for hit in self.hits], budget, as_summary(self.profile))
+        return render(
+            [as_passage(hit) for hit in self.hits],
+            budget,
+            as_summary(self.profile),
+            [as_passage(hit) for hit in self.standing],
+        )
 
     def as_messages(self, token_budget: int | None = None) -> list[dict[str, str]]:
         """Return `as_prompt(token_budget)` as parts of a chat message.

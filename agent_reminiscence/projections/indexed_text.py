@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 
 from agent_reminiscence.database.repositories.text_index import PostedText
 from agent_reminiscence.domain.canonical import sha256
-from agent_reminiscence.domain.index import QUESTION, TIME_WORDS, USER, speaker_term
+from agent_reminiscence.domain.index import QUESTION, STANDING, TIME_WORDS, USER, speaker_term
 from agent_reminiscence.domain.said import SaidFrom, said_parts
 from agent_reminiscence.text.days import day_of
+from agent_reminiscence.text.folding import fold_name
 from agent_reminiscence.text.periods import day_terms, has_time_words, is_question, mentioned_periods
+from agent_reminiscence.text.standing import is_standing
 from agent_reminiscence.text.words import analyse
 
 # The speaker that "I" and "my" in a question refer to.
@@ -40,7 +42,7 @@ class IndexedText:
     Attributes:
         words: Its number of terms, including repeats.
         terms: The count of each term: its words, the days it mentions, and its speaker.
-        flags: Its kind: `QUESTION`, `TIME_WORDS`, `USER` of `domain.index`.
+        flags: Its kind: `QUESTION`, `TIME_WORDS`, `USER`, `STANDING` of `domain.index`.
         text_hash: SHA-256 of the text that is embedded.
     """
 
@@ -65,7 +67,12 @@ def index_chunk(
     """
     text = embedded_text(content)
     parts = [(part, day_of(moment)) for part, moment in said_parts(text, said_at, said_lines)]
-    return _index(text, language, day_of(said_at), speaker_key, parts)
+    indexed = _index(text, language, day_of(said_at), speaker_key, parts)
+    # What others say binds nobody, and an assistant says "I never …" of itself.
+    is_users = speaker_key is None or speaker_key == USER_KEY
+    if is_users and is_standing(_without_label(text, speaker_key), language):
+        return replace(indexed, flags=indexed.flags | STANDING)
+    return indexed
 
 
 def index_fact(content: str, start_date: datetime, *, language: str) -> IndexedText:
@@ -110,6 +117,12 @@ def _index(
         | (USER if speaker_key == USER_KEY else 0)
     )
     return IndexedText(len(terms), counts, flags, sha256(text.encode()))
+
+
+def _without_label(text: str, speaker_key: str | None) -> str:
+    """`text` without the `Name:` of its speaker."""
+    label, colon, said = text.partition(":")
+    return said.lstrip(" *_") if colon and speaker_key and fold_name(label.strip(" *_")) == speaker_key else text
 
 
 def embedded_text(content: str) -> str:

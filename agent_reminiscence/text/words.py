@@ -24,8 +24,8 @@ from agent_reminiscence.config.languages import LANGUAGES
 from agent_reminiscence.text.languages import question_words, stop_words
 from agent_reminiscence.text.signs import signs
 
-# Recorded with the schema; postings made by another version are rebuilt. Raise it when a text or its speaker gives
-# different terms.
+# Recorded with the schema; what another version has indexed is indexed again. Raise it when a text or its speaker gives
+# different terms or flags.
 ANALYSER_VERSION: Final = 4
 
 # A longer word is cut and ends in a hash of the whole word so that an index can hold it; see `MAX_TERM_BYTES`.

@@ -300,9 +300,9 @@ CROSS JOIN LATERAL (
 GROUP BY item.id, item.item_id, item.name, item.type
 ORDER BY item.id, item.item_id;
 
--- name: read_hits
--- The rows of some chunks, in no order.
-SELECT c.number, c.tier, c.chunk_id, c.memory_id, m.title, c.content, c.importance, c.confidence,
+-- part: hit_columns
+-- What a hit has of its chunk, of its memory and of the runs that recalled it.
+c.number, c.tier, c.chunk_id, c.memory_id, m.title, c.content, c.importance, c.confidence,
     -- An end learned later is not shown; one that was part of a plan was known from the beginning.
     -- A repetition that stands for what it repeats has not ended.
     c.start_date, least(CASE
@@ -322,11 +322,8 @@ SELECT c.number, c.tier, c.chunk_id, c.memory_id, m.title, c.content, c.importan
         WHEN c.memory_version >= m.text_version THEN c.span_start
         ELSE m.chunk_starts[array_position(m.chunk_ids, c.chunk_id)] END AS current_start,
     coalesce(o.successes, 0) AS successes, coalesce(o.failures, 0) AS failures
-FROM unnest($(numbers)p::bigint[]) AS best (number)
-CROSS JOIN LATERAL (
-    -- Looked up one by one: if the planner chose the join, it might read every chunk of the tenant.
-    SELECT * FROM memory_chunk WHERE external_id = $(external_id)p AND number = best.number OFFSET 0
-) AS c
+
+-- part: beside_chunk
 CROSS JOIN LATERAL (
     SELECT * FROM active_memory WHERE external_id = $(external_id)p AND memory_id = c.memory_id OFFSET 0
 ) AS m
@@ -338,4 +335,30 @@ LEFT JOIN LATERAL (
         AND reported_at <= $(reported_by)p::timestamptz
     ORDER BY reported_at DESC
     LIMIT 1
-) AS o ON true;
+) AS o ON true
+
+-- name: read_hits
+-- The rows of some chunks, in no order.
+SELECT {include hit_columns}
+FROM unnest($(numbers)p::bigint[]) AS best (number)
+CROSS JOIN LATERAL (
+    -- Looked up one by one: if the planner chose the join, it might read every chunk of the tenant.
+    SELECT * FROM memory_chunk WHERE external_id = $(external_id)p AND number = best.number OFFSET 0
+) AS c
+{include beside_chunk};
+
+-- name: read_standing
+-- The rows of the newest chunks that say what holds for good, the newest first; facts, which a model has concluded, are none
+-- of them. For a filter, which may admit the one but not the other, also those that repeat another.
+SELECT {include hit_columns}
+FROM (
+    SELECT *
+    FROM memory_chunk
+    WHERE external_id = $(external_id)p AND text_flags & 64 = 64 AND derived_from IS NULL
+        AND source = ANY($(standing_sources)p::text[])
+        AND ({include visible} OR $(is_filtered)p::boolean AND duplicate_of IS NOT NULL)
+    ORDER BY coalesce(said_at, start_date) DESC, number DESC
+    LIMIT $(most)p::int
+) AS c
+{include beside_chunk}
+ORDER BY coalesce(c.said_at, c.start_date) DESC, c.number DESC;

@@ -11,7 +11,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_reminiscence.database.connection import Row, SqlExecutor
+from agent_reminiscence.database.connection import Row, SqlExecutor, Statement
 from agent_reminiscence.database.queries import NamedQuery, load_queries, vector_query
 from agent_reminiscence.database.repositories.filters import passing_params, search_params
 from agent_reminiscence.database.repositories.graph.progress import graph_lag
@@ -20,6 +20,7 @@ from agent_reminiscence.domain.canonical import beside_many
 from agent_reminiscence.domain.index import FACT, LAYOUT_DTYPE, NORMS_DTYPE, POSTING_DTYPE, posting_numbers
 from agent_reminiscence.domain.said import SaidFrom, said_starts
 from agent_reminiscence.domain.search import SearchRequest
+from agent_reminiscence.domain.trust import Source
 
 # Chunks of another moment are read this many at a time, so that other tasks can run in between.
 _PAST_CHUNKS: Final = 1_000
@@ -402,6 +403,23 @@ class SearchRepository:
             "reported_by": request.reported_by,
         }
         return {row.pop("number"): row for row in await fetch(_SQL["read_hits"], params)}
+
+    def standing(self, request: SearchRequest, *, sources: Sequence[Source], most: int) -> Statement:
+        """Return the statement that reads what holds for good, the newest first, as rows of `read_hits`.
+
+        Args:
+            sources: The trust labels that count.
+            most: The maximum number of rows.
+        """
+        params = search_params(request) | {
+            "repeating": [],
+            "with_outcomes": True,
+            "reported_by": request.reported_by,
+            "standing_sources": list(sources),
+            "is_filtered": request.where is not None and not request.is_past,
+            "most": most,
+        }
+        return _SQL["read_standing"], params
 
     async def find_evidence(
         self,

@@ -27,12 +27,13 @@ from agent_reminiscence.services.memories.admission import Admission
 from agent_reminiscence.services.recall.finding import Finder, FoundRows, Opened, Opening, QuestionVector
 from agent_reminiscence.services.recall.graph_list import NO_GRAPH, GraphPart, GraphRecall
 from agent_reminiscence.services.recall.outcomes import RunOutcomes
+from agent_reminiscence.services.recall.standing import StandingReader, standing_hits
 from agent_reminiscence.services.recall.summary import summarise
 from agent_reminiscence.services.recall.uses import UseRecorder
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.services.vectors.generations import NoEmbedderError
-from agent_reminiscence.text.rendering import choose_fitting
+from agent_reminiscence.text.rendering import choose_fitting, choose_standing
 from agent_reminiscence.text.tokens import TokenCounts
 
 _logger = logging.getLogger("agent_reminiscence.retrieval")
@@ -43,9 +44,10 @@ _MAX_FOLLOWED = 3
 
 
 class _Found(NamedTuple):
-    """What was read for a question: chunks, and what the graph adds."""
+    """What was read for a question: chunks, what the graph adds, and what holds whatever is asked."""
 
     best: FoundRows
+    standing: Sequence[Row] = ()
     graph: GraphPart = NO_GRAPH
 
 
@@ -70,6 +72,7 @@ class RetrievalService:
     ) -> None:
         self._store = runtime.store
         self._finder = finder
+        self._standing = StandingReader(runtime.repositories)
         self._graph = graph
         self._embedding = embedding
         self._uses = uses
@@ -139,7 +142,7 @@ class RetrievalService:
         found = await repeated(
             lambda: self._read(request, question, generation), operation="retrieve", external_id=request.external_id
         )
-        hits, left_out = self._hits(request, found.best.rows, profile)
+        hits, standing, left_out = self._hits(request, found, profile)
         # Hits from the past are asked about, not relied on; and most of a long list is there by chance.
         if request.counts_as_use and not request.is_past:
             self._uses.note(request.external_id, [hit.chunk_id for hit in hits[: constants.SUMMARY_HITS]])
@@ -147,6 +150,7 @@ class RetrievalService:
         return RetrievalResult(
             query=request.query,
             hits=tuple(hits),
+            standing=tuple(standing),
             found=found.best.is_found,
             summary=summary,
             citations=citations,
@@ -162,7 +166,7 @@ class RetrievalService:
         self, request: SearchRequest, question: QuestionVector | None, generation: Generation | None
     ) -> _Found:
         """Read the best chunks; if the question names known entities, with what the graph reaches from these."""
-        async with self._open(request, generation, reads_beside_graph=False) as (db, opened):
+        async with self._open(request, generation, reads_beside_graph=False) as (db, opened, flagged):
             if opened is None:
                 return _NOTHING
             named = await self._graph.find_named(db, request, opened.read.stream)
@@ -172,24 +176,32 @@ class RetrievalService:
                 if whole is None:
                     return _NOTHING
                 admission = await Admission.open(db, self._filters, request)
-                return _Found(await self._finder.find(db, whole, question, admission=admission))
+                standing = await self._standing.admitted(db, request, flagged, admission)
+                return _Found(await self._finder.find(db, whole, question, admission=admission), standing)
         # Between the two transactions: the graph has its own deadline, and perhaps its own server.
         reached = await self._graph.reach(named)
-        async with self._open(request, generation, reads_beside_graph=True) as (db, opened):
+        async with self._open(request, generation, reads_beside_graph=True) as (db, opened, flagged):
             if opened is None:
                 return _NOTHING
             admission = await Admission.open(db, self._filters, request)
+            standing = await self._standing.admitted(db, request, flagged, admission)
             graph = await self._graph.read(db, reached, admission)
-            return _Found(await self._finder.find(db, opened, question, graph.weights, admission), graph)
+            return _Found(await self._finder.find(db, opened, question, graph.weights, admission), standing, graph)
 
     @asynccontextmanager
     async def _open(
         self, request: SearchRequest, generation: Generation | None, *, reads_beside_graph: bool
-    ) -> AsyncIterator[tuple[SqlExecutor, Opened | None]]:
-        """Begin a search in a transaction of its own; None and errors as in `_opened`."""
+    ) -> AsyncIterator[tuple[SqlExecutor, Opened | None, list[Row]]]:
+        """Begin a search in a transaction of its own; None and errors as in `_opened`.
+
+        Yields:
+            The third are the rows of what holds whatever is asked.
+        """
         opening = self._finder.opening(request, reads_beside_graph=reads_beside_graph)
-        async with self._store.read_transaction(request.external_id, opening.statements) as (db, answers):
-            yield db, self._opened(opening, answers, generation)
+        # A trace names what is sent together after the last statement.
+        statements = (self._standing.statement(request), *opening.statements)
+        async with self._store.read_transaction(request.external_id, statements) as (db, (flagged, *answers)):
+            yield db, self._opened(opening, answers, generation), flagged
 
     async def _open_again(self, db: SqlExecutor, opened: Opened, generation: Generation | None) -> Opened | None:
         """Begin again in the same transaction, and read everything; None and errors as in `_opened`."""
@@ -209,23 +221,36 @@ class RetrievalService:
         return opened
 
     def _hits(
-        self, request: SearchRequest, rows: Sequence[Row], profile: Profile | None
-    ) -> tuple[list[SearchHit], list[Omission]]:
-        """Return the hits that match well enough and fit the budget beside the profile, and how many do not."""
+        self, request: SearchRequest, found: _Found, profile: Profile | None
+    ) -> tuple[list[SearchHit], list[SearchHit], list[Omission]]:
+        """Return the hits that match well enough and fit the budget beside what precedes them, and how many do not.
+
+        Returns:
+            The second are the statements that hold whatever is asked, as far as they fit into their share of the budget.
+        """
         omitted = []
+        rows = found.best.rows
         tokens = self._tokens.count([row["content"] for row in rows])
         hits = [SearchHit(**row, tokens=count) for row, count in zip(rows, tokens, strict=True)]
+        standing = standing_hits(found.standing, hits, self._tokens)
         if request.min_match is not None:
             matching = [hit for hit in hits if hit.match >= request.min_match]
             if len(matching) < len(hits):
                 omitted.append(Omission(reason="min_match", count=len(hits) - len(matching)))
             hits = matching
         if request.token_budget is not None:
-            fitting = choose_fitting([as_passage(hit) for hit in hits], request.token_budget, as_summary(profile))
+            shown = choose_standing([as_passage(hit) for hit in standing], request.token_budget)
+            standing = [standing[index] for index in shown]
+            fitting = choose_fitting(
+                [as_passage(hit) for hit in hits],
+                request.token_budget,
+                as_summary(profile),
+                [as_passage(hit) for hit in standing],
+            )
             if len(fitting) < len(hits):
                 omitted.append(Omission(reason="token_budget", count=len(hits) - len(fitting)))
             hits = [hits[index] for index in fitting]
-        return hits, omitted
+        return hits, standing, omitted
 
     async def _embed(
         self, request: SearchRequest, generation: Generation

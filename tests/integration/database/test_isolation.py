@@ -986,6 +986,11 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             | {"known_at": _LATER, "numbers": list(w.numbers), "repeating": []}
             | {"with_outcomes": True, "reported_by": _LATER}
         ),
+        "read_standing": lambda w: (
+            _visible(w)
+            | {"repeating": [], "with_outcomes": True, "reported_by": _LATER}
+            | {"standing_sources": ["user"], "is_filtered": True, "most": 9}
+        ),
     },
     "shortterm_memory": {
         "put_shortterm_memory": lambda w: (

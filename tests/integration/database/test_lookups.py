@@ -591,6 +591,45 @@ async def test_the_outcomes_of_a_chunk_are_one_row_however_many_runs_recalled_it
         assert scanned == [], plan
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("is_analysed", [True, False])
+async def test_what_always_holds_is_read_without_the_rest(
+    test_server: TestServer,
+    database: str,
+    config: Callable[..., Config],
+    store: PostgresManager,
+    filled: UUID,
+    is_analysed: bool,
+) -> None:
+    """Each search reads it, so it must not cost more in a long memory."""
+    async with AgentMem(config()) as memory:
+        for bird in ("gulls", "crows"):
+            await memory.create_active_memory(_NEWCOMER, "Feathers", f"I am allergic to {bird}.")
+    if is_analysed:
+        await _analyse(test_server, database)
+    params = {
+        "external_id": _NEWCOMER,
+        "tiers": list(TIERS),
+        "min_confidence": 0.0,
+        "as_of": None,
+        "known_at": datetime.now(UTC),
+        "repeating": [],
+        "with_outcomes": True,
+        "reported_by": datetime.max.replace(tzinfo=UTC),
+        "standing_sources": ["user"],
+        "is_filtered": False,
+        "most": 10,
+    }
+    statement = load_queries("sql", "search")["read_standing"]
+
+    async with store.transaction(_NEWCOMER, read_only=True, settings=PLANNED_ONCE) as db:
+        plan = await _explain(db, "ANALYZE, TIMING OFF", statement, params)
+        read = await db.fetch_all(statement, params)
+
+    assert [row["content"] for row in read] == ["I am allergic to crows.", "I am allergic to gulls."]
+    assert "Rows Removed by Filter" not in plan, plan
+
+
 _A_FILTER = {
     "find_memories": ("memory_attribute", r"path = .* AND .*value >= .* AND .*value < "),
     "find_turns": ("memory_attribute", r"path = .* AND .*value >= .* AND .*value < "),

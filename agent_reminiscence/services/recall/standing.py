@@ -1,0 +1,107 @@
+"""What holds for good and is shown whatever is asked: wishes, rules and constraints of the user.
+
+They share no word with the requests that they rule, so no ranking finds them. Each chunk has a flag that says whether it
+is one by its form (`text/standing.py`), so a search reads a few rows more, with its first statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+import numpy as np
+
+from agent_reminiscence.database.connection import Row, SqlExecutor, Statement
+from agent_reminiscence.database.repositories.repositories import Repositories
+from agent_reminiscence.database.repositories.search import as_hit
+from agent_reminiscence.domain.retrieval import SearchHit
+from agent_reminiscence.domain.search import SearchRequest
+from agent_reminiscence.domain.trust import Source
+from agent_reminiscence.services.memories.admission import Admission
+from agent_reminiscence.text.folding import fold_text, without_speaker
+from agent_reminiscence.text.tokens import TokenCounts
+
+MAX_STANDING: Final = 30
+"""Maximum number of statements in `RetrievalResult.standing`: the newest."""
+
+# So many are read, since the same may have been said several times; more with a filter, which may leave most of them out.
+_READ: Final = 2 * MAX_STANDING
+_READ_FILTERED: Final = 500
+# A tool's text may come from anybody, and what a model made up is nobody's wish.
+_SOURCES: Final[tuple[Source, ...]] = ("user", "agent", "import")
+
+
+class StandingReader:
+    """Reads the statements that hold for good, in the transaction of a search."""
+
+    def __init__(self, repositories: Repositories) -> None:
+        self._search = repositories.search
+        self._history = repositories.history
+
+    def statement(self, request: SearchRequest) -> Statement:
+        """What reads them; sent with the first statements of the search."""
+        most = _READ if request.where is None else _READ_FILTERED
+        return self._search.standing(request, sources=_SOURCES, most=most)
+
+    async def admitted(
+        self, db: SqlExecutor, request: SearchRequest, rows: Sequence[Row], admission: Admission | None
+    ) -> list[Row]:
+        """The rows that the search may return, the newest first, each text once, with the fields of `SearchHit`.
+
+        Args:
+            rows: Of `statement`.
+            admission: What the request's filter admits; None if it has none.
+        """
+        if admission is not None and rows:
+            rows = await self._admit(db, request, rows, admission)
+        kept: dict[str, Row] = {}
+        for row in rows:
+            kept.setdefault(fold_text(without_speaker(row["content"], row["speaker"])), row)
+        chosen = [as_hit({**row}) for row in list(kept.values())[:MAX_STANDING]]
+        if request.as_of is not None and chosen:
+            titles = await self._history.find_titles(
+                db,
+                request.external_id,
+                list({row["memory_id"] for row in chosen}),
+                as_of=request.as_of,
+                known_at=request.known_at,
+            )
+            for row in chosen:
+                row["title"] = titles.get(row["memory_id"], row["title"])
+        return chosen
+
+    async def _admit(
+        self, db: SqlExecutor, request: SearchRequest, rows: Sequence[Row], admission: Admission
+    ) -> Sequence[Row]:
+        """The rows that the filter admits; of what repeats something else, only what stands for it."""
+        if request.is_past:
+            ids = set(await admission.among_ids(db, [UUID(row["chunk_id"]) for row in rows]))
+            return [row for row in rows if UUID(row["chunk_id"]) in ids]
+        known = await admission.among(db, np.array([row["number"] for row in rows], dtype=np.int64))
+        numbers, repeating = set(known.numbers.tolist()), known.repeating.tolist()
+        admitted = [row for row in rows if row["number"] in numbers]
+        if not repeating:
+            return admitted
+        # Read again: a repetition has not ended where it stands for what it repeats.
+        again = await self._search.read_hits(
+            db, request, repeating, repeating=repeating, with_outcomes=True, is_last=False
+        )
+        return [again.get(row["number"], row) for row in admitted]
+
+
+def standing_hits(rows: Sequence[Row], hits: Sequence[SearchHit], tokens: TokenCounts) -> list[SearchHit]:
+    """The statements as hits: what the search has ranked too is the same hit, the others have a score of 0."""
+    ranked = {hit.chunk_id: hit for hit in hits}
+    counts = tokens.count([row["content"] for row in rows])
+    return [
+        ranked.get(row["chunk_id"])
+        or SearchHit(
+            **{name: value for name, value in row.items() if name != "number"},
+            score=0.0,
+            score_parts={},
+            match=0.0,
+            tokens=count,
+        )
+        for row, count in zip(rows, counts, strict=True)
+    ]

@@ -13,8 +13,9 @@ from datetime import date, datetime
 
 from agent_reminiscence.database.repositories.text_index import PostedText
 from agent_reminiscence.domain.canonical import sha256
-from agent_reminiscence.domain.index import QUESTION, STANDING, TIME_WORDS, USER, speaker_term
+from agent_reminiscence.domain.index import ASKS, QUESTION, STANDING, TIME_WORDS, USER, speaker_term
 from agent_reminiscence.domain.said import SaidFrom, said_parts
+from agent_reminiscence.text.asking import only_asks
 from agent_reminiscence.text.days import day_of
 from agent_reminiscence.text.folding import fold_name
 from agent_reminiscence.text.periods import day_terms, has_time_words, is_question, mentioned_periods
@@ -23,6 +24,8 @@ from agent_reminiscence.text.words import analyse
 
 # The speaker that "I" and "my" in a question refer to.
 USER_KEY = "user"
+# The speakers that are agents. What they ask, the user answers, or not; in a conversation of people it may be news.
+AGENT_KEYS = frozenset({"assistant", "agent", "ai", "bot"})
 # An utterance mentions a few times; a calendar pasted into a chat names hundreds.
 _MAX_PERIODS = 8
 # A longer period is background, not a time.
@@ -42,7 +45,7 @@ class IndexedText:
     Attributes:
         words: Its number of terms, including repeats.
         terms: The count of each term: its words, the days it mentions, and its speaker.
-        flags: Its kind: `QUESTION`, `TIME_WORDS`, `USER`, `STANDING` of `domain.index`.
+        flags: Its kind: `QUESTION`, `TIME_WORDS`, `USER`, `ASKS`, `STANDING` of `domain.index`.
         text_hash: SHA-256 of the text that is embedded.
     """
 
@@ -68,11 +71,19 @@ def index_chunk(
     text = embedded_text(content)
     parts = [(part, day_of(moment)) for part, moment in said_parts(text, said_at, said_lines)]
     indexed = _index(text, language, day_of(said_at), speaker_key, parts)
+    return replace(indexed, flags=indexed.flags | _flags_of_speech(text, language, speaker_key))
+
+
+def _flags_of_speech(text: str, language: str, speaker_key: str | None) -> int:
+    """`ASKS` and `STANDING`, which depend on who says it."""
     # What others say binds nobody, and an assistant says "I never …" of itself.
     is_users = speaker_key is None or speaker_key == USER_KEY
-    if is_users and is_standing(_without_label(text, speaker_key), language):
-        return replace(indexed, flags=indexed.flags | STANDING)
-    return indexed
+    if not is_users and speaker_key not in AGENT_KEYS:
+        return 0
+    said = _without_label(text, speaker_key)
+    if only_asks(said, language):
+        return ASKS
+    return STANDING if is_users and is_standing(said, language) else 0
 
 
 def index_fact(content: str, start_date: datetime, *, language: str) -> IndexedText:

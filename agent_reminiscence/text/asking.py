@@ -11,12 +11,17 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from agent_reminiscence.text.asking_words import ASKING_PHRASES
+from agent_reminiscence.text.periods import is_question
+from agent_reminiscence.text.sentences import split_sentences
+from agent_reminiscence.text.small_talk import is_small_talk
 
 SELF: Final = "user"
 """The person that a question is about if it is about the one who asks."""
 
 # A longer sentence is no plain question.
 _MAX_CHARACTERS: Final = 300
+# Who asks more than this explains something between.
+_MAX_ASKING_SENTENCES: Final = 8
 # "Can you remind me / what we discussed about / …" takes two.
 _MAX_PHRASES: Final = 3
 _SENTENCE_ENDS: Final = re.compile(r"(?<=[?!？！。؟\n])\s*|(?<=\w\w\w\.)\s+")  # noqa: RUF001
@@ -74,6 +79,30 @@ def read_asking(question: str) -> Asking:
     return Asking(
         " ".join(map(_ended, [one.topic for one in read], sentences)), " ".join(one.of_speaker for one in read), None
     )
+
+
+def only_asks(text: str, language: str) -> bool:
+    """Whether `text` only asks, besides greetings and thanks: "Great, thanks! Where is the key?" states nothing.
+
+    A request to be told something asks, too ("Remind me where the key is"), in the languages whose phrases are known.
+    """
+    asks = False
+    for count, sentence in enumerate(split_sentences(text), start=1):
+        if count > _MAX_ASKING_SENTENCES:
+            return False
+        if is_question(sentence) or _is_request(sentence, language):
+            asks = True
+        elif not is_small_talk(sentence):
+            return False
+    return asks
+
+
+def _is_request(sentence: str, language: str) -> bool:
+    if language not in ASKING_PHRASES or len(sentence) > _MAX_CHARACTERS:
+        return False
+    rules = _rules(language)
+    rest = _without_start(sentence, rules.polite)
+    return _first(rules.openers, rest) is not None or _first(rules.talks, rest) is not None
 
 
 def _ended(topic: str, sentence: str) -> str:

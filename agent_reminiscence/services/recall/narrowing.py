@@ -19,7 +19,7 @@ from agent_reminiscence.domain.index import FIRST, WINDOWS, are_among, distinct
 from agent_reminiscence.services.recall.ranking import Weights
 from agent_reminiscence.services.recall.score_parts import K1, B, idf
 
-WHOLE_MAX_CHUNKS: Final = 5_000
+WHOLE_MAX_CHUNKS: Final = 10_000
 """Up to this many chunks, all are ranked."""
 MAX_ENTRIES: Final = 20_000
 """The postings of a term with more are read only for chunks that something else supports."""

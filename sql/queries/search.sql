@@ -172,6 +172,28 @@ CROSS JOIN LATERAL (
     OFFSET 0
 ) AS said;
 
+-- name: find_speakers
+-- The speakers of all chunks that ever were, one look-up each; at most so many.
+WITH RECURSIVE speaker AS (
+    (
+        SELECT speaker_key, 1 AS place FROM memory_chunk
+        WHERE external_id = $(external_id)p AND speaker_key IS NOT NULL
+        ORDER BY speaker_key
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT next.speaker_key, speaker.place + 1
+    FROM speaker
+    CROSS JOIN LATERAL (
+        SELECT speaker_key FROM memory_chunk
+        WHERE external_id = $(external_id)p AND speaker_key > speaker.speaker_key
+        ORDER BY speaker_key
+        LIMIT 1
+    ) AS next
+    WHERE speaker.place < $(most)p::int
+)
+SELECT speaker_key FROM speaker;
+
 -- name: read_past
 -- A portion of the chunks for the layouts of another moment: those visible then, and those ended as duplicates.
 SELECT number, chunk_id, memory_id, (coalesce(said_at, start_date) AT TIME ZONE 'UTC')::date AS day, speaker_key, words, text_flags,

@@ -353,6 +353,11 @@ class SearchRepository:
         row = await db.fetch_one(_SQL["find_said"], params)
         return np.sort(np.frombuffer((row and row["numbers"]) or b"", ">i8").astype(np.int64))
 
+    async def find_speakers(self, db: SqlExecutor, external_id: str, *, most: int) -> list[str]:
+        """Return the folded names of all speakers a tenant ever had; empty if there are more than `most`."""
+        rows = await db.fetch_all(_SQL["find_speakers"], {"external_id": external_id, "most": most + 1})
+        return [row["speaker_key"] for row in rows] if len(rows) <= most else []
+
     async def reach_chunks(
         self, db: SqlExecutor, request: SearchRequest, graph: GraphWeights, *, mentions: int, least_share: float
     ) -> dict[int, float]:

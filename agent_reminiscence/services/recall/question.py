@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cache
+from typing import NamedTuple
 
 from agent_reminiscence.domain.index import speaker_hash, speaker_term
 from agent_reminiscence.projections.indexed_text import USER_KEY
 from agent_reminiscence.services.recall.ranking import DAYS_AFTER_PERIOD
 from agent_reminiscence.text.asking import SELF, Asking, read_asking
-from agent_reminiscence.text.folding import WORD, fold_name, without_possessive
+from agent_reminiscence.text.common import is_common
+from agent_reminiscence.text.folding import FORMS_OF_ADDRESS, WORD, fold_name, without_possessive
+from agent_reminiscence.text.languages import question_words, stop_words
 from agent_reminiscence.text.periods import asks_when, is_first_person, named_period, period_terms, words_of_time
 from agent_reminiscence.text.words import QueryWord, analyse, query_words
 
 # No speaker's name has more than four words; no real question yields more candidates than this.
 _NAME_WORDS = 4
 _MAX_NAME_CANDIDATES = 200
+_MAX_NAME_PARTS = 50
 MAX_WORDS = 64
 """The maximum number of different words whose places are considered; a longer question costs no more."""
 _DAY_OR_YEAR = re.compile(r"[0-9]{1,2}(?:st|nd|rd|th)?|[0-9]{4}|[0-9]{1,4}(?:[./][0-9]{1,4}){1,2}")
@@ -33,15 +37,35 @@ _LAST_DAY = (date.max - _EPOCH).days
 _DEFAULT_LANGUAGES = ("en",)
 
 
+class NamePart(NamedTuple):
+    """A word of a question that may be somebody's first or last name.
+
+    Attributes:
+        word: Folded like a speaker.
+        beside: Capitalised words next to it, folded. They belong to the same name: "Ann Lee" is not Bob Lee.
+    """
+
+    word: str
+    beside: frozenset[str]
+
+    def fits(self, speaker: str) -> bool:
+        """Whether it is the first or last name of a speaker of several words."""
+        words = _without_title(speaker.split())
+        return len(words) > 1 and self.word in (words[0], words[-1]) and self.beside <= frozenset(words)
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """The query of a `SearchRequest`, read in the languages of a tenant's texts.
 
     Attributes:
-        words: How often it has each word, except words that only ask, given as the terms that the languages read it as; a text has the word if it
-            has any of them.
+        words: How often it has each word, except words that only ask, given as the terms that the languages read it as;
+            a text has the word if it has any of them.
         signs: Those of `words` that are signs such as `c++`; what stands beside a sign is a word, too.
         names: Folded names it may mention, in the form of chunks' speakers.
+        name_parts: Words of it that may be first or last names.
+        short_names: Those that are, and only one speaker has; see `naming`.
+        aliases: Folded names of entities that it names otherwise. They count if none of `names` is a speaker's.
         period: First and last day of the period it names, in days since 1970-01-01.
         time_words: Those of `words` that only express the period.
         period_terms: Terms under which chunks that mention this period are indexed.
@@ -52,12 +76,15 @@ class Asked:
     words: Mapping[tuple[str, ...], int]
     signs: frozenset[tuple[str, ...]]
     names: tuple[str, ...]
+    name_parts: tuple[NamePart, ...]
     first_person: bool
     asks_when: bool
     period: tuple[int, int] | None
     time_words: frozenset[tuple[str, ...]]
     period_terms: tuple[str, ...]
     about: str | None
+    short_names: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
 
     @property
     def speakers(self) -> frozenset[int]:
@@ -112,7 +139,33 @@ class Asked:
 
     @property
     def _may_name(self) -> tuple[str, ...]:
-        return (*self.names, USER_KEY) if self.first_person else self.names
+        names = (*self.names, *self.aliases)
+        return (*names, USER_KEY) if self.first_person else names
+
+    def naming(self, speakers: Collection[str]) -> Asked:
+        """Add the names of speakers whom a first or last name names: those that nobody else among `speakers` has.
+
+        A word that is a speaker's whole name means that speaker alone.
+
+        Args:
+            speakers: All that are known, folded.
+        """
+        full_names = {}
+        for part in self.name_parts:
+            having = [speaker for speaker in speakers if part.word in _without_title(speaker.split())]
+            if len(having) == 1 and part.fits(having[0]):
+                full_names[part.word] = having[0]
+        return replace(
+            self, names=tuple(dict.fromkeys((*self.names, *full_names.values()))), short_names=tuple(full_names)
+        )
+
+    def of_present(self, speakers: Collection[int]) -> Asked:
+        """Keep only names that are speakers'.
+
+        Args:
+            speakers: Hashes of all whose chunks may be ranked, as stored in layouts.
+        """
+        return self._of(lambda name: speaker_hash(name) in speakers)
 
     def of_known(self, counts: Mapping[str, int]) -> Asked:
         """Keep only names that are speakers'; "I" is the name `user` if it means no other.
@@ -120,10 +173,14 @@ class Asked:
         Args:
             counts: How many postings each term has; those of speakers without any are absent.
         """
-        known = tuple(name for name in self.names if speaker_term(name) in counts)
-        if not known and self.first_person and speaker_term(USER_KEY) in counts:
-            known = (USER_KEY,)
-        return replace(self, names=known, first_person=False)
+        asked = self._of(lambda name: speaker_term(name) in counts)
+        if not asked.names and self.first_person and speaker_term(USER_KEY) in counts:
+            asked = replace(asked, names=(USER_KEY,))
+        return replace(asked, first_person=False)
+
+    def _of(self, is_speaker: Callable[[str], bool]) -> Asked:
+        known = tuple(filter(is_speaker, self.names)) or tuple(filter(is_speaker, self.aliases))
+        return replace(self, names=known, aliases=())
 
 
 def read_question(
@@ -149,6 +206,7 @@ def read_question(
         words=words,
         signs=frozenset(word.terms for word in read if word.is_sign),
         names=tuple(name_candidates(query)),
+        name_parts=tuple(name_parts(query, languages)),
         first_person=is_first_person(asking.of_speaker, languages),
         asks_when=asks_when(query, languages),
         period=None if period is None else (day_number(period[0]), day_number(period[1])),
@@ -234,6 +292,37 @@ def name_candidates(query: str) -> list[str]:
             if len(candidates) == _MAX_NAME_CANDIDATES:
                 return list(candidates)
     return list(candidates)
+
+
+def name_parts(query: str, languages: Sequence[str]) -> list[NamePart]:
+    """The words of `query` that may be a first or last name.
+
+    They are capitalised; in a query all in lower case they are uncommon. Words of time are none: "May" is a month.
+    """
+    words = [without_possessive(word) for word in WORD.findall(query)]
+    folded = [fold_name(word) for word in words]
+    cased = any(word[:1].isupper() for word in words)
+    grammar = frozenset().union(*(stop_words(language) | question_words(language) for language in languages))
+    times = frozenset().union(*map(words_of_time, languages))
+    capitals = [
+        word[:1].isupper() and not (folded[index] in grammar or folded[index] in FORMS_OF_ADDRESS)
+        for index, word in enumerate(words)
+    ]
+    parts: dict[NamePart, None] = {}
+    for index, word in enumerate(folded):
+        is_name = capitals[index] if cased else not is_common(word)
+        if is_name and word not in grammar and word not in times:
+            around = (other for other in (index - 1, index + 1) if 0 <= other < len(words) and capitals[other])
+            parts.setdefault(NamePart(word, frozenset(folded[other] for other in around)))
+        if len(parts) == _MAX_NAME_PARTS:
+            break
+    return list(parts)
+
+
+def _without_title(words: list[str]) -> list[str]:
+    """The words of a folded name without titles before it."""
+    first = next((index for index, word in enumerate(words) if word.rstrip(".") not in FORMS_OF_ADDRESS), 0)
+    return words[first:]
 
 
 def day_number(day: date) -> int:

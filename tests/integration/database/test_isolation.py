@@ -972,6 +972,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_eligible": _visible,
         "find_eligible_of": lambda w: _visible(w) | {"numbers": list(w.numbers)},
         "find_said": lambda w: _stream(w) | {"speaker_keys": ["robin"], "numbers": list(w.numbers)},
+        "find_speakers": lambda w: _stream(w) | {"most": 100},
         "read_past": lambda w: _passing(w) | _once_visible(w) | {"after": 0, "limit": 100},
         "read_past_texts": _once_visible,
         "read_past_text": lambda w: _once_visible(w) | {"memory_id": str(w.victim.memory_id)},

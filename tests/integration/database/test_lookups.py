@@ -739,3 +739,26 @@ async def test_the_means_of_cells_are_computed_once_and_not_for_each_cell(
 
     # What PostgreSQL computes beforehand, it computes once.
     assert re.search(r"CTE mean\n(?:.*\n)*?.*Scan using chunk_vector_1\S* .*\(actual rows=40.00 loops=1\)", plan), plan
+
+
+@pytest.mark.parametrize("is_analysed", [True, False])
+async def test_the_speakers_of_a_tenant_are_found_without_reading_what_they_said(
+    test_server: TestServer, database: str, config: Callable[..., Config], store: PostgresManager, is_analysed: bool
+) -> None:
+    """One entry of the index for each: a question that names somebody asks for them."""
+    async with AgentMem(config()) as memory:
+        lines = "\n".join(f"{name} Lind: Gull number {n}." for n in range(30) for name in ("Ann", "Bea", "Cleo"))
+        await memory.create_active_memory(_NEWCOMER, "Birds", lines)
+    if is_analysed:
+        await _analyse(test_server, database)
+
+    statement, params = load_queries("sql", "search")["find_speakers"], {"external_id": _NEWCOMER, "most": 100}
+    async with store.transaction(_NEWCOMER, read_only=True, settings=PLANNED_ONCE) as db:
+        plan = await _explain(db, "ANALYZE, TIMING OFF", statement, params)
+        rows = await db.fetch_all(statement, params)
+
+    assert [row["speaker_key"] for row in rows] == ["ann lind", "bea lind", "cleo lind"]
+    scans = re.findall(r"(\S+) on memory_chunk\w* .*\(actual rows=(\S+) loops=(\d+)\)", plan)
+    assert [(index.endswith("speaker_key_start_date_idx"), float(rows) <= 1) for index, rows, _ in scans] == [
+        (True, True)
+    ] * 2, plan

@@ -114,3 +114,42 @@ def test_whom_a_question_is_about_is_folded_like_a_speaker(query: str, about: st
 def test_the_topic_of_a_question_is_without_asking_and_names(query: str, names: list[str], text: str) -> None:
     """What is embedded; never only grammar, unless the question is nothing else."""
     assert topic_of(query, ("en",), frozenset(names)) == text
+
+
+_SPEAKERS = ["fahim khan", "ines", "ines duarte", "dr. noor van dijk", "joy may", "user"]
+
+
+@pytest.mark.parametrize(
+    ("query", "added"),
+    [
+        ("What did Fahim grill?", {"fahim khan"}),
+        ("Is it Khan's boat?", {"fahim khan"}),
+        ("What did Fahim Khan grill?", {"fahim khan"}),
+        ("what did fahim grill?", {"fahim khan"}),
+        ("Where does Noor live?", {"dr. noor van dijk"}),
+        ("Where does Dr. Noor live?", {"dr. noor van dijk"}),
+        ("Ask Ines!", set()),
+        ("Where is Duarte?", {"ines duarte"}),
+        ("Did Ann Khan call?", set()),
+        ("Ann Khan called whom?", set()),
+        ("What did Khan and Ann eat?", {"fahim khan"}),
+        ("What did we do in May?", set()),
+        ("Who is Van?", set()),
+        ("Where is Mara?", set()),
+    ],
+)
+def test_a_first_or_last_name_names_the_only_speaker_who_has_it(query: str, added: set[str]) -> None:
+    """Not a name that somebody else has alone, the last name of a stranger, a month, or a part inside a name."""
+    asked = _asked(query)
+
+    assert set(asked.naming(_SPEAKERS).names) - set(asked.names) == added - set(asked.names)
+    assert added <= set(asked.naming(_SPEAKERS).names)
+    assert set(asked.naming([*_SPEAKERS, "fahim", "khan", "noor", "duarte li"]).names) == set(asked.names)
+
+
+def test_short_names_are_known_for_the_topic() -> None:
+    """They are left out of what is embedded, like whole names."""
+    asked = _asked("What did Fahim grill for Ines?").naming(_SPEAKERS)
+
+    assert asked.short_names == ("fahim",)
+    assert topic_of("What did Fahim grill for Ines?", ("en",), {"ines", *asked.short_names}) == "What did grill for?"

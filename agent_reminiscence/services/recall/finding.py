@@ -23,9 +23,10 @@ from agent_reminiscence.database.repositories.search import (
 )
 from agent_reminiscence.domain.attributes import Condition
 from agent_reminiscence.domain.generation import Generation
-from agent_reminiscence.domain.index import are_among, blocks_of
+from agent_reminiscence.domain.index import are_among, blocks_of, speaker_hash
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.exceptions import EmbeddingError
+from agent_reminiscence.projections.indexed_text import USER_KEY
 from agent_reminiscence.services.memories.admission import Admission, Admitted, sole_condition
 from agent_reminiscence.services.recall import narrowing
 from agent_reminiscence.services.recall.encoders import Encoder, known_encoder
@@ -35,6 +36,7 @@ from agent_reminiscence.services.recall.ranking import NOTHING_RANKED, Ranked, W
 from agent_reminiscence.services.recall.score_parts import TermPostings, Whole
 from agent_reminiscence.services.recall.texts import TextReader, Texts, lasting_texts
 from agent_reminiscence.services.vectors.filling import EmbeddingService
+from agent_reminiscence.text.folding import fold_name
 
 # Small multiplicative factors, as a share of the score at their extremes.
 RECENCY_WEIGHT: Final = 0.02
@@ -63,6 +65,10 @@ _OUTCOME_SPREAD = (1 + OUTCOME_WEIGHT) / (1 - OUTCOME_WEIGHT)
 # that a smaller limit returns the first hits of a larger one.
 _MAX_CANDIDATES = 400
 _REMEMBERED_TENANTS = 10_000
+# With more speakers than these, a first name alone names nobody.
+_MAX_SPEAKERS = 256
+# Speakers in layouts who have no last name: nobody, and the two of a chat.
+_NO_NAMES = {0, speaker_hash(USER_KEY), speaker_hash("assistant")}
 # A condition with more ranges, such as a choice of many values, is looked up only for a tenant that needs it.
 _MOST_RANGES_ASKED = 10
 
@@ -206,6 +212,7 @@ class Finder:
         question: QuestionVector | None,
         graph: GraphWeights | None = None,
         admission: Admission | None = None,
+        aliases: Sequence[str] = (),
     ) -> FoundRows:
         """Find the best chunks. This ends the transaction of `db`: its COMMIT is sent with the last statement.
 
@@ -214,6 +221,7 @@ class Finder:
             question: None searches by words.
             graph: What the graph reaches from the question's names; None is nothing.
             admission: What the request's filter admits; None if it has none.
+            aliases: The names of the entities that the question names, perhaps by other names.
 
         Raises:
             EmbeddingError: The question had to be embedded, and that failed.
@@ -224,14 +232,15 @@ class Finder:
         if request.is_past:
             texts = await self._texts.read_past(db, request, admission)
         elif read.layouts is None:
-            return await self._find_among_many(db, opened, question, graph, admission)
+            return await self._find_among_many(db, opened, question, graph, admission, aliases)
         else:
             texts = await self._restrict(
                 db, request, lasting_texts(read.layouts, is_filtered=request.is_filtered), admission
             )
         if not len(texts.entries):
             return FoundRows([], is_found=False)
-        asked = self._read_question(opened.opening, stream, stream.days)
+        asked = _also_called(self._read_question(opened.opening, stream, stream.days), aliases)
+        asked = await self._name_speakers(db, request, asked, texts.entries)
         left = _not_among(asked.looked_up, read.terms)
         found = {**read.found, **await self._search.find_terms(db, request.external_id, left)}
         asked = asked.bounded({term: len(where.numbers) for term, where in found.items()})
@@ -256,6 +265,7 @@ class Finder:
         question: QuestionVector | None,
         graph: GraphWeights | None,
         admission: Admission | None,
+        aliases: Sequence[str],
     ) -> FoundRows:
         """Like `find`, for a large tenant: first selects what could be among the best, then ranks it.
 
@@ -269,7 +279,9 @@ class Finder:
             admitted = await admission.all(db, most=narrowing.MAX_ADMITTED)
         if admitted is not None and not len(admitted.numbers):
             return FoundRows([], is_found=False)
-        asked = self._read_question(opened.opening, stream, stream.days)
+        asked = _also_called(self._read_question(opened.opening, stream, stream.days), aliases)
+        if asked.name_parts:
+            asked = asked.naming(await self._search.find_speakers(db, tenant, most=_MAX_SPEAKERS))
         counts, few = begun.counts, begun.found
         if left := _not_among([*asked.looked_up, *asked.speaker_terms], begun.terms):
             more_counts, more = await self._search.find_rare_terms(db, tenant, left, most=narrowing.MAX_ENTRIES)
@@ -315,6 +327,17 @@ class Finder:
             chosen = np.union1d(chosen, every.numbers[-narrowing.MAX_ADMITTED :])
             ranked, texts = await self._rank_around(db, many, chosen, near, graph, every)
         return FoundRows(await self._read_best(db, request, stream, ranked, texts.repeating), is_found=ranked.found)
+
+    async def _name_speakers(
+        self, db: SqlExecutor, request: SearchRequest, asked: Asked, entries: NDArray[np.void]
+    ) -> Asked:
+        """The question with only those of its names that are speakers' in these texts; see `Asked.naming`."""
+        present = set(np.unique(entries["speaker"]).tolist())
+        unknown = [part for part in asked.name_parts if speaker_hash(part.word) not in present]
+        if unknown and not present <= asked.speakers | _NO_NAMES:
+            known = await self._search.find_speakers(db, request.external_id, most=_MAX_SPEAKERS)
+            asked = asked.naming([speaker for speaker in known if speaker_hash(speaker) in present])
+        return asked.of_present(present)
 
     async def _admits_many(self, db: SqlExecutor, opened: Opened) -> bool:
         """As in `Opened`, asked now if it was not; False if the filter has no such condition."""
@@ -533,6 +556,11 @@ async def _admitted_among(
         if len(kept) >= narrowing.ENOUGH_ADMITTED:
             break
     return kept
+
+
+def _also_called(asked: Asked, names: Sequence[str]) -> Asked:
+    """`asked` with names of the entities that it names."""
+    return replace(asked, aliases=tuple(map(fold_name, names))) if names else asked
 
 
 def _today(request: SearchRequest) -> date:

@@ -79,11 +79,14 @@ class Named(NamedTuple):
     Attributes:
         entity_ids: Canonical ones, in the order of the question; for one name, the most mentioned first. Not empty.
         stream: What was read of the stream with them.
+        names: Of these entities, which the question may name by aliases. Empty for another moment: an alias may have
+            been learned later.
     """
 
     request: SearchRequest
     entity_ids: Sequence[UUID]
     stream: SearchedStream
+    names: Sequence[str] = ()
 
 
 class Reached(NamedTuple):
@@ -166,7 +169,10 @@ class GraphRecall:
             return None
         _, found = mentioned_names(request.query, rows)
         entity_ids = found[:RECALL_SEEDS]
-        return Named(request, entity_ids, stream) if entity_ids else None
+        if not entity_ids:
+            return None
+        names = () if request.is_past else [row.name for row in rows if row.canonical_id in entity_ids]
+        return Named(request, entity_ids, stream, list(dict.fromkeys(names)))
 
     async def reach(self, named: Named) -> Reached:
         """Read what lies around what is named. The graph may keep it waiting, so no transaction is open meanwhile."""

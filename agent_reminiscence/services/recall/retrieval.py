@@ -186,7 +186,8 @@ class RetrievalService:
             admission = await Admission.open(db, self._filters, request)
             standing = await self._standing.admitted(db, request, flagged, admission)
             graph = await self._graph.read(db, reached, admission)
-            return _Found(await self._finder.find(db, opened, question, graph.weights, admission), standing, graph)
+            best = await self._finder.find(db, opened, question, graph.weights, admission, named.names)
+            return _Found(best, standing, graph)
 
     @asynccontextmanager
     async def _open(

@@ -47,7 +47,8 @@ def _expected() -> set[str]:
         for path in (ROOT / folder).rglob("*")
         if path.is_file()
     }
-    return modules | statements | inspector | {f"{PACKAGE}/py.typed", f"{PACKAGE}/text/common_words.txt"}
+    words = {path.relative_to(ROOT).as_posix() for path in (ROOT / PACKAGE / "text").rglob("*.txt")}
+    return modules | statements | inspector | words | {f"{PACKAGE}/py.typed"}
 
 
 if __name__ == "__main__":

@@ -156,8 +156,8 @@ class RetrievalResult(FrozenModel):
     standing: tuple[SearchHit, ...] = Field(
         default=(),
         description="What holds whatever is asked: wishes, rules and constraints of the user, known by their form, the"
-        " newest first, each text once. With a token budget, those that fit into their share of it. What is also a hit is"
-        " the same hit; the others have a score of 0.",
+        " newest first, each text once. With a token budget, those that fit into their share of it. What is also a hit"
+        " is the same hit; the others have a score of 0.",
     )
     found: bool = Field(
         description="False if even the best match is so low that the topic was most likely never mentioned. No score"

@@ -16,9 +16,10 @@
     ```
 
 A line says by its beginning what it is, and no text of a memory can begin one: within the fence there are a date with
-its weekday, `what always holds`, `concluded from`, `standing summary`, a number in brackets, and `  |` before each further
-line of a passage, each line of a summary and each statement that always holds. Before the bar stands the day on which the
-line was said, where that is not the heading's; of what always holds the month, where that is not the line's before.
+its weekday, `what always holds`, `concluded from`, `standing summary`, a number in brackets, and `  |` before each
+further line of a passage, each line of a summary and each statement that always holds. Before the bar stands the day on
+which the line was said, where that is not the heading's; of what always holds the month, where it is not the same as in
+the line before.
 Titles, names and speakers lose what could pass for one of these. So whoever reads a rendering, a model or a program,
 can tell what was said from what we say about it; the tests read renderings back.
 """
@@ -125,8 +126,8 @@ def render(
             would exceed it. None shows all.
         summary: Its first lines that fit are shown before any passage; within a budget, they take at most half of it
             unless all passages fit.
-        standing: What always holds, the newest first; shown before everything else, within a budget as `choose_standing`
-            chooses. A passage that says the same is not shown again.
+        standing: What always holds, the newest first; shown before everything else, within a budget as
+            `choose_standing` chooses. A passage that says the same is not shown again.
     """
     if token_budget is not None:
         standing = [standing[index] for index in choose_standing(standing, token_budget)]
@@ -526,7 +527,8 @@ def _standing_line(passage: Passage, before: Passage | None) -> str:
     """
     month = _month(passage)
     notes = [*([] if before is not None and _month(before) == month else [month]), *_notes(passage)]
-    return f"  {', '.join(notes)} | {_standing_text(passage)}" if notes else f"{_MORE} {_standing_text(passage)}"
+    beginning = f"  {', '.join(notes)} |" if notes else _MORE
+    return f"{beginning} {_standing_text(passage)}".rstrip()
 
 
 def _month(passage: Passage) -> str:

@@ -208,7 +208,13 @@ async def _talk(memory: AgentMem, external_id: str) -> UUID:
     await chat.add_turns(
         [
             {"speaker": "assistant", "text": "From the small pier behind the fish market.", "id": answer, "time": said},
-            {"speaker": "user", "text": "Thanks. I get seasick.", "id": thanks, "time": said, "metadata": {"mood": "glad"}},
+            {
+                "speaker": "user",
+                "text": "Thanks. I get seasick.",
+                "id": thanks,
+                "time": said,
+                "metadata": {"mood": "glad"},
+            },
         ]
     )
     return begun.id

@@ -13,6 +13,10 @@ _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 _HEADING = re.compile(rf"(\d{{4}}-\d\d-\d\d) ({'|'.join(_DAYS)})(?:, (.*))?")
 _MORE = re.compile(rf"  (?:(\d{{4}}-\d\d-\d\d) ({'|'.join(_DAYS)}) )?\|(?: (.*))?")
 _SUMMARY = re.compile(r'standing summary "([^"]*)", (written|quoted) (\d{4}-\d\d-\d\d)(?: \(source: ([a-z]+)\))?')
+_STANDING = "what always holds, newest first"
+_HOLDS = re.compile(
+    r"  (?:(\d{4}-\d\d)(?:, |(?= )))?(?:source: ([a-z]+)(?:, |(?= )))?(?:until (\d{4}-\d\d-\d\d)(?= ))? ?\|(?: (.*))?"
+)
 # The note, the fence and its end.
 _FRAME_LINES = 3
 _NOTED = r"source: [a-z]+|until \d{4}-\d\d-\d\d|see also \[\d+\], later"
@@ -43,6 +47,16 @@ class Rendered:
 
 
 @dataclass(slots=True)
+class RenderedStanding:
+    """A statement that always holds, as a reader understands it."""
+
+    month: str
+    text: str
+    source: str = "user"
+    until: date | None = None
+
+
+@dataclass(slots=True)
 class RenderedSummary:
     """A standing summary as a reader understands it."""
 
@@ -51,6 +65,28 @@ class RenderedSummary:
     is_quoted: bool
     source: str = "user"
     lines: list[str] = field(default_factory=list)
+
+
+def read_standing(prompt: str) -> tuple[list[RenderedStanding], str]:
+    """What always holds, and the rendering without it; '' if there is nothing else.
+
+    Raises:
+        ValueError: A line is nothing that may stand there.
+    """
+    lines = prompt.split("\n")
+    if len(lines) <= _FRAME_LINES or lines[2] != _STANDING:
+        return [], prompt
+    statements: list[RenderedStanding] = []
+    end = 3
+    while holds := _HOLDS.fullmatch(lines[end]):
+        month = holds[1] or (statements[-1].month if statements else "")
+        until = None if holds[3] is None else date.fromisoformat(holds[3])
+        statements.append(RenderedStanding(month, holds[4] or "", holds[2] or "user", until))
+        end += 1
+    if not statements or not statements[0].month:
+        raise ValueError("nothing, or nothing with a month, stands under its heading")
+    rest = lines[end:]
+    return statements, "\n".join([*lines[:2], *rest]) if len(rest) > 1 else ""
 
 
 def read_summary(prompt: str) -> tuple[RenderedSummary | None, list[Rendered]]:

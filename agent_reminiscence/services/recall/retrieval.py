@@ -227,7 +227,7 @@ class RetrievalService:
         """Return the hits that match well enough and fit the budget beside what precedes them, and how many do not.
 
         Returns:
-            The second are the statements that hold whatever is asked, as far as they fit into their share of the budget.
+            The second are the statements that hold whatever is asked and fit into their share of the budget.
         """
         omitted = []
         rows = found.best.rows

@@ -1,7 +1,7 @@
 """What holds for good and is shown whatever is asked: wishes, rules and constraints of the user.
 
-They share no word with the requests that they rule, so no ranking finds them. Each chunk has a flag that says whether it
-is one by its form (`text/standing.py`), so a search reads a few rows more, with its first statement.
+They share no word with the requests that they rule, so no ranking finds them. The flag `STANDING` of a chunk says
+whether it is one by its form (`text/standing.py`), so a search reads a few rows more, with its first statement.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from agent_reminiscence.text.tokens import TokenCounts
 MAX_STANDING: Final = 30
 """Maximum number of statements in `RetrievalResult.standing`: the newest."""
 
-# So many are read, since the same may have been said several times; more with a filter, which may leave most of them out.
+# So many are read, since the same may have been said several times; with a filter more, of which most may be left out.
 _READ: Final = 2 * MAX_STANDING
 _READ_FILTERED: Final = 500
 # A tool's text may come from anybody, and what a model made up is nobody's wish.

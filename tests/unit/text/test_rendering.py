@@ -16,10 +16,18 @@ from hypothesis import strategies as st
 
 from agent_reminiscence.text import rendering, tokens
 from agent_reminiscence.text.invisible import INVISIBLE
-from agent_reminiscence.text.rendering import Passage, Summary, choose_fitting, render, split_recalled
+from agent_reminiscence.text.rendering import (
+    STANDING_SHARE,
+    Passage,
+    Summary,
+    choose_fitting,
+    choose_standing,
+    render,
+    split_recalled,
+)
 from agent_reminiscence.text.tokens import count_tokens
 from tests.support.injections import FORGERIES
-from tests.support.rendered import Rendered, read_rendering, read_summary
+from tests.support.rendered import Rendered, read_rendering, read_standing, read_summary
 
 _MAY = datetime(2022, 5, 8, 12, tzinfo=UTC)
 
@@ -367,6 +375,118 @@ def test_a_summary_and_passages_keep_the_budget_together(
     assert (
         count_tokens(render([passages[index] for index in chosen], None, summary if shown == whole else None)) <= budget
     )
+
+
+# What always holds --------------------------------------------------------------------------------
+
+
+def test_what_always_holds_comes_first() -> None:
+    """Before the summary: each on one line, with its month where that changes, and what is the exception."""
+    standing = [
+        _passage("user: Write to me\nin Dutch, please.", speaker="user", start=_MAY + timedelta(days=40)),
+        _passage("The cat is allergic to fish.", source="agent", start=_MAY + timedelta(days=39)),
+        _passage("user: No calls after six.", speaker="user", until=_MAY + timedelta(days=90)),
+        _passage("Ann: Call me Annie.", speaker="Ann"),
+    ]
+    summary = Summary(name="boss", text="Ann owns a boat.", written=_MAY)
+
+    assert render([_passage("Hello.", title="Talk")], None, summary, standing).split("\n")[1:] == [
+        "```memory",
+        "what always holds, newest first",
+        "  2022-06 | Write to me in Dutch, please.",
+        "  source: agent | The cat is allergic to fish.",
+        "  2022-05, until 2022-08-06 | No calls after six.",
+        "  | Ann: Call me Annie.",
+        'standing summary "boss", written 2022-05-08',
+        "  | Ann owns a boat.",
+        "2022-05-08 Sunday, Talk",
+        "[1] Hello.",
+        "```",
+    ]
+
+
+def test_what_always_holds_is_not_said_again() -> None:
+    """A hit that says the same is left out below, whoever's memory it is of; the others keep their ranks."""
+    wish = _passage("user: No calls after six.", speaker="user")
+    passages = [wish, _passage("We ship on Friday."), _passage("no calls after six", memory=2)]
+
+    lines = render(passages, None, None, [wish]).split("\n")
+
+    assert lines[3:-1] == ["  2022-05 | No calls after six.", "2022-05-08 Sunday, Session 10", "[2] We ship on Friday."]
+    assert choose_fitting(passages, 100, None, [wish]) == [0, 1, 2]
+
+
+def test_what_always_holds_is_passed_over_where_it_does_not_fit() -> None:
+    """A long one lets shorter ones in; the one that was left out is still a passage."""
+    long = _passage("user: Never " + "ask me about the weather, " * 20, speaker="user")
+    short = _passage("user: No calls after six.", speaker="user")
+
+    assert choose_standing([long, short], 120) == [1]
+    statements, rest = read_standing(render([long, short], 400, None, [long, short]))
+    assert [one.text for one in statements] == ["No calls after six."]
+    assert [one.number for one in read_rendering(rest)] == [1]
+    assert choose_standing([], 120) == []
+
+
+_STANDING = st.lists(
+    st.builds(
+        _dated_passage,
+        dated=_dated_texts(),
+        memory=st.integers(0, 2),
+        title=_TEXT,
+        until=st.none() | st.just(_MAY),
+        speaker=st.sampled_from([None, "user", "Ann"]),
+        source=st.sampled_from(["user", "agent", "import"]),
+    ),
+    max_size=5,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(passages=_PASSAGES, standing=_STANDING)
+def test_whatever_always_holds_can_be_read_back(passages: list[Passage], standing: list[Passage]) -> None:
+    """Month, trust, end and words of each, and beside it the passages that say something else."""
+    prompt = render(passages, None, None, standing)
+
+    read, rest = read_standing(prompt)
+    assert [(one.month, one.source, one.until) for one in read] == [
+        (one.start.date().isoformat()[:7], one.source, None if one.until is None else one.until.date())
+        for one in standing
+    ]
+    for one, passage in zip(read, standing, strict=True):
+        assert _letters(passage.text).endswith(_letters(one.text))
+    assert {one.number for one in (read_rendering(rest) if rest else [])} <= set(range(1, len(passages) + 1))
+
+
+@pytest.mark.parametrize("text", FORGERIES.values(), ids=FORGERIES.keys())
+def test_nobody_forges_a_label_in_what_always_holds(text: str) -> None:
+    """What is shown first is one line, whatever it says."""
+    standing = [_passage(text, source="agent")]
+
+    read, rest = read_standing(render([_passage("I own the red boat.", speaker="Ann")], None, None, standing))
+
+    assert [(one.month, one.source) for one in read] == [("2022-05", "agent")]
+    assert [(one.number, one.speaker, one.text) for one in read_rendering(rest)] == [(1, "Ann", "I own the red boat.")]
+
+
+@settings(max_examples=60, deadline=None)
+@given(passages=_PASSAGES, summary=_SUMMARIES, standing=_STANDING, budget=st.integers(1, 400))
+def test_what_always_holds_keeps_its_share_of_the_budget(
+    passages: list[Passage], summary: Summary, standing: list[Passage], budget: int
+) -> None:
+    """And all together keep the budget; what is chosen for a budget fits it."""
+    prompt = render(passages, budget, summary, standing)
+
+    assert count_tokens(prompt) <= budget
+    chosen = [standing[index] for index in choose_standing(standing, budget)]
+    alone = render([], budget, None, chosen)
+    assert bool(alone) == bool(chosen)
+    if alone:
+        lines = alone.split("\n")[2:-1]
+        assert sum(count_tokens(line) for line in lines) <= STANDING_SHARE * budget
+        assert "\n".join(lines) in prompt
+    kept = choose_fitting(passages, budget, None, chosen)
+    assert count_tokens(render([passages[index] for index in kept], None, None, chosen)) <= budget
 
 
 # Budgets ------------------------------------------------------------------------------------------

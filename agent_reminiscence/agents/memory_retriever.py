@@ -43,7 +43,7 @@ _RANGE = re.compile(r"[\[［【][\d\s,;，；、]*\d\s*[-–—]\s*\d[\d\s,;，�
 # Code in an answer cites nothing, whatever its brackets hold.
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 
-_LITTLE_MATCHES = "(nothing matches the question well: these passages are only the nearest)"
+_WEAK_MATCH = "(weak match: these passages are only the nearest)"
 
 # No call shows as many passages as the examples' numbers would need, so these cite nothing.
 _INSTRUCTIONS = f"""\
@@ -287,8 +287,8 @@ async def show_around(context: RunContext[RetrieverDeps], ref: Annotated[int, Fi
 
 
 def _doubt(found: RetrievalResult) -> str:
-    """What a model is told when nothing matches well enough to count as found; otherwise empty."""
-    return _LITTLE_MATCHES if found.hits and not found.found else ""
+    """What a model is told when even the best hits match weakly; otherwise empty."""
+    return _WEAK_MATCH if found.hits and not found.found else ""
 
 
 def _says_something(relationship: RelationshipHit, names: Mapping[UUID, str]) -> bool:

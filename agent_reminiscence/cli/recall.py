@@ -95,7 +95,7 @@ def _show_hits(out: Console, result: RetrievalResult) -> None:
     if not result.hits:
         say(out, "Nothing found.")
     elif not result.found:
-        say(out, "Probably not in memory: nothing matches the question well. Closest hits:")
+        say(out, "Weak match; the closest hits:")
     for number, hit in enumerate(result.hits, start=1):
         say(out, f"[{number}] {source_line(hit)}", style="bold")
         say(out, hit.content.strip(), indent=4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from pydantic import Field
@@ -16,6 +16,10 @@ from agent_reminiscence.domain.said import SaidFrom
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.text.rendering import Passage, Summary, render
+
+NO_MATCH: Final = "No passage matches this."
+WEAK_MATCH: Final = "Weak match: these passages come closest, and may be about something else."
+"""Stands above what a search tool returns if the result was not `found`."""
 
 
 class SearchHit(FrozenModel):
@@ -160,8 +164,8 @@ class RetrievalResult(FrozenModel):
         " is the same hit; the others have a score of 0.",
     )
     found: bool = Field(
-        description="False if even the best match is so low that the topic was most likely never mentioned. No score"
-        " can tell that only a detail is missing."
+        description="False if even the best hits match weakly: they may be about something else. It does not say that"
+        " nothing is known, and no score can tell that only a detail is missing."
     )
     summary: str = Field(description="Sentences of the best hits, each with its citation number; '' without hits.")
     citations: tuple[Citation, ...]
@@ -243,6 +247,17 @@ def as_summary(profile: Profile | None) -> Summary | None:
         is_quoted=profile.made_by == "extractive",
         source=profile.cited_source or "user",
     )
+
+
+def search_text(result: RetrievalResult) -> str:
+    """What a search tool returns to a model: the hits as a prompt, with a word on weak matches; never empty.
+
+    It does not say that nothing is known, because the same may be stored in other words.
+    """
+    prompt = result.as_prompt()
+    if not prompt:
+        return NO_MATCH
+    return prompt if result.found or not result.hits else f"{WEAK_MATCH}\n{prompt}"
 
 
 def as_passage(hit: SearchHit) -> Passage:

@@ -183,7 +183,7 @@ def test_text_output_is_for_reading(cli: CommandLine, chat: Path) -> None:
     assert ", match " in output
     assert "    Ben: Then I bring the coffee.\n" in output
     unanswered = cli("search", "which zebra did the penguin bite", "--external-id", "crew")
-    assert unanswered.startswith("Probably not in memory: nothing matches the question well.")
+    assert unanswered.startswith("Weak match; the closest hits:\n")
     assert "[1] " in unanswered
 
     memory_id = cli.json("memories", "--external-id", "crew")[0]["id"]

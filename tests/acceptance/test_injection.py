@@ -53,7 +53,7 @@ _OUR_WORDS = {
     "What in it is worth remembering?",
     "What do you make of the new passages?",
     "(recall found no passage)",
-    "(nothing matches the question well: these passages are only the nearest)",
+    "(weak match: these passages are only the nearest)",
     "no passage was found",
     "nothing is stored around this passage",
     "there are no active memories",

@@ -724,5 +724,5 @@ async def test_the_model_is_told_where_little_matches_the_question(config: MakeC
         for question in ("which zebra did the penguin bite?", "who owns the red boat?", "who owns the red boat?"):
             await memory.retrieve_memories("agent-1", question, synthesis=True)
 
-    told = ["nothing matches the question well:" in str(messages[-1].parts) for messages in model.asked]
+    told = ["weak match:" in str(messages[-1].parts) for messages in model.asked]
     assert told == [True, False, False, True]

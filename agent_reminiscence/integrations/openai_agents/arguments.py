@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.services import validation
 
 
 def check_memory(memory: object, name: str) -> None:
@@ -28,3 +29,14 @@ def check_token_budget(token_budget: object) -> None:
     """
     if isinstance(token_budget, bool) or not isinstance(token_budget, int) or token_budget < 1:
         raise InvalidInputError(f"token_budget must be a whole number from 1, not {token_budget!r}")
+
+
+def check_selection(min_match: object, where: object) -> None:
+    """Refuse what does not say which passages may be shown.
+
+    Raises:
+        InvalidInputError: `min_match` is not a number from 0 to 1, or `where` is not a `Filter`; both may be None.
+    """
+    if min_match is not None:
+        validation.share("min_match", min_match)
+    validation.where(where)

@@ -13,9 +13,9 @@ from uuid import UUID, uuid4
 from agent_reminiscence.config.extras import require
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.filter import Filter
-from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
+from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit, search_text
 from agent_reminiscence.exceptions import InvalidInputError, ReminiscenceError
-from agent_reminiscence.integrations.openai_agents.arguments import check_memory, check_token_budget
+from agent_reminiscence.integrations.openai_agents.arguments import check_memory, check_selection, check_token_budget
 from agent_reminiscence.integrations.openai_agents.messages import role_of, text_of
 
 if TYPE_CHECKING:
@@ -58,20 +58,21 @@ def recall_filter(
     Args:
         external_id: Whose memory, or a function that says so for each call, from `data.context`.
         token_budget: Maximum tokens of what is shown.
-        min_match: Only passages with at least this `match`, 0 to 1.
+        min_match: Only passages with at least this `match`, 0 to 1; None shows all that fit.
         where: Only passages that this filter admits.
         on_error: "ignore" sends the input unchanged if memory cannot be searched, and logs that; "raise" ends the run.
 
     Raises:
         ConfigurationError: openai-agents is not installed.
         InvalidInputError: `memory` is not an `agent_reminiscence.AgentMem`, `token_budget` is not a whole number from
-            1, or `on_error` is unknown.
+            1, `min_match` is not a number from 0 to 1, `where` is not a `Filter`, or `on_error` is unknown.
     """
     require("openai-agents", "recall_filter")
     from agents.run_config import ModelInputData
 
     check_memory(memory, "recall_filter")
     check_token_budget(token_budget)
+    check_selection(min_match, where)
     if on_error not in ("ignore", "raise"):
         raise InvalidInputError(f"on_error must be 'ignore' or 'raise', not {on_error!r}")
     found: OrderedDict[tuple[str, str], RetrievalResult | None] = OrderedDict()
@@ -120,6 +121,8 @@ def memory_tools(
     external_id: ExternalId | Callable[[ToolContext[Any]], ExternalId],
     *,
     token_budget: int = 1_200,
+    min_match: float | None = None,
+    where: Filter | None = None,
 ) -> list[FunctionTool]:
     """Tools for an agent: `search_memory(query)` and `remember(title, text)`.
 
@@ -128,22 +131,27 @@ def memory_tools(
 
     Args:
         external_id: Whose memory, or a function that says so for each call, from `context.context`.
-        token_budget: Maximum tokens of what a search returns.
+        token_budget: Maximum tokens of the passages that a search returns.
+        min_match: A search returns only passages with at least this `match`, 0 to 1. None returns weak matches, too,
+            and says that they are weak.
+        where: A search returns only passages that this filter admits.
 
     Raises:
         ConfigurationError: openai-agents is not installed.
-        InvalidInputError: `memory` is not an `agent_reminiscence.AgentMem`, or `token_budget` is not a whole number
-            from 1.
+        InvalidInputError: `memory` is not an `agent_reminiscence.AgentMem`, `token_budget` is not a whole number from
+            1, `min_match` is not a number from 0 to 1, or `where` is not a `Filter`.
     """
     require("openai-agents", "memory_tools")
     from agents import FunctionTool
 
     check_memory(memory, "memory_tools")
     check_token_budget(token_budget)
+    check_selection(min_match, where)
 
     async def search(tenant: ExternalId, query: str) -> str:
-        found = await memory.retrieve_memories(tenant, query, token_budget=token_budget)
-        return found.as_prompt() or "Nothing is remembered about this."
+        return search_text(
+            await memory.retrieve_memories(tenant, query, token_budget=token_budget, min_match=min_match, where=where)
+        )
 
     async def remember(tenant: ExternalId, title: str, text: str) -> str:
         await memory.create_active_memory(tenant, title, text, source="agent", idempotency_key=f"tool-{uuid4()}")

@@ -19,6 +19,8 @@ from pydantic_ai.template import TemplateStr
 
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.core import AgentMem
+from agent_reminiscence.domain.filter import Filter
+from agent_reminiscence.domain.retrieval import search_text
 from agent_reminiscence.domain.turn import Turn, read_turns
 from agent_reminiscence.exceptions import (
     ConfigurationError,
@@ -38,6 +40,7 @@ from agent_reminiscence.integrations.pydantic_ai.messages import (
 )
 from agent_reminiscence.integrations.pydantic_ai.tools import Answer, MemoryToolset, call_key
 from agent_reminiscence.integrations.pydantic_ai.writes import Seat, Writes
+from agent_reminiscence.services import validation
 
 _logger = logging.getLogger("agent_reminiscence.integrations")
 
@@ -53,7 +56,6 @@ GUIDE: Final = (
 
 _MAX_QUESTION: Final = 20_000
 _TOOLS: Final[tuple[Tool, ...]] = ("search_memory", "remember")
-_NOTHING: Final = "Nothing about this is remembered."
 _AWAY: Final = "The memory is not available at the moment."
 
 
@@ -69,7 +71,11 @@ class Reminiscence(AbstractCapability[Any]):
         memory: An open memory; you open and close it.
         external_id: Whose memory it is, or a function that tells from the run's context, such as
             `lambda ctx: ctx.deps.user_id`. It is asked once per run, before anything else.
-        token_budget: The most tokens that are shown, in the recalled block and in each answer of `search_memory`.
+        token_budget: The most tokens of passages that are shown, in the recalled block and in each answer of
+            `search_memory`.
+        min_match: Only passages with at least this `match`, 0 to 1, are shown before a run; None shows all that fit.
+            `search_memory` also returns weaker ones, and says when nothing matches well.
+        where: Only passages that this filter admits are shown, before a run and by `search_memory`.
         remember: Which runs are recorded: "never" none, "completed" those that ended with a result, "always" also
             those that failed, were cancelled or whose stream was broken off, as far as they came.
         on_error: What happens if the memory fails: "ignore" logs a warning and goes on without it; "raise" lets the
@@ -98,6 +104,8 @@ class Reminiscence(AbstractCapability[Any]):
     outcome: Callable[[AgentRunResult[Any]], bool | None] | None = None
     id: str | None = "reminiscence"
     opens_memory: bool = False
+    min_match: float | None = None
+    where: Filter | None = None
     _tenant: str | None = field(default=None, init=False, repr=False)
     _live: Sequence[ModelMessage] = field(default=(), init=False, repr=False)
     _question: str = field(default="", init=False, repr=False)
@@ -115,6 +123,9 @@ class Reminiscence(AbstractCapability[Any]):
             _check("tools", tool, _TOOLS)
         if isinstance(self.token_budget, bool) or not isinstance(self.token_budget, int) or self.token_budget < 1:
             raise ConfigurationError(f"token_budget must be a whole number from 1, not {self.token_budget!r}")
+        if self.min_match is not None:
+            validation.share("min_match", self.min_match)
+        validation.where(self.where)
         if self.outcome is not None and not self.learn:
             raise ConfigurationError("outcome is asked only with learn=True; pass both or neither")
         if not callable(self.external_id):
@@ -136,6 +147,8 @@ class Reminiscence(AbstractCapability[Any]):
         tools: list[Literal["search_memory", "remember"]] | None = None,
         learn: bool = False,
         id: str = "reminiscence",
+        min_match: float | None = None,
+        where: dict[str, Any] | None = None,
     ) -> Self:
         """Make the capability that a file for `Agent.from_file` describes, with a memory of its own.
 
@@ -144,9 +157,11 @@ class Reminiscence(AbstractCapability[Any]):
         Args:
             external_id: Whose memory it is; a template such as `"{{user_id}}"` is filled in from the run's `deps`.
             dsn: Of your PostgreSQL; None takes it from the environment, as `Config()` does.
+            where: The fields of a filter.
 
         Raises:
             ConfigurationError: An argument has a value that is not allowed, or a template was not read as one.
+            InvalidInputError: `min_match` is not a number from 0 to 1, or `where` is not a filter.
         """
         if isinstance(external_id, str) and "{{" in external_id:
             raise ConfigurationError(
@@ -163,6 +178,8 @@ class Reminiscence(AbstractCapability[Any]):
             learn=learn,
             id=id,
             opens_memory=True,
+            min_match=min_match,
+            where=None if where is None else Filter(**where),
         )
 
     @classmethod
@@ -250,7 +267,8 @@ class Reminiscence(AbstractCapability[Any]):
                 self._tenant_of(ctx),
                 question,
                 token_budget=self.token_budget,
-                where=filter_beside(window.run_ids),
+                min_match=self.min_match,
+                where=filter_beside(window.run_ids, self.where),
                 run_id=self._scored_run(ctx),
             )
         return render_new(result, window, self.token_budget)
@@ -286,6 +304,7 @@ class Reminiscence(AbstractCapability[Any]):
                     self._tenant_of(ctx),
                     query[:_MAX_QUESTION],
                     token_budget=self.token_budget,
+                    where=self.where,
                     run_id=self._scored_run(ctx),
                 )
         except InvalidInputError as error:
@@ -294,7 +313,7 @@ class Reminiscence(AbstractCapability[Any]):
             self._pass_over(error, "a search of run %s found nothing", ctx.run_id)
             return Answer(_AWAY)
         memory_ids = tuple(dict.fromkeys(str(hit.memory_id) for hit in result.hits))
-        return Answer(result.as_prompt() or _NOTHING, memory_ids=memory_ids)
+        return Answer(search_text(result), memory_ids=memory_ids)
 
     @durable_operation("note")
     async def note(self, ctx: RunContext[Any], text: str, title: str) -> Answer:

@@ -107,12 +107,20 @@ class Window:
         )
 
 
-def filter_beside(run_ids: Sequence[str]) -> Filter | None:
-    """Admits what was not said in these runs, as far as a filter can say so: in the last of them."""
-    conditions: dict[str | tuple[str, ...], Any] = {
-        (RUNS, run_id): {"$ne": True} for run_id in run_ids[-MAX_CONDITIONS:]
-    }
-    return Filter(turn_metadata=conditions) if conditions else None
+def filter_beside(run_ids: Sequence[str], where: Filter | None = None) -> Filter | None:
+    """Admits what was not said in these runs, as far as a filter can say so: in the last of them.
+
+    Args:
+        where: What it has to pass as well.
+    """
+    room = MAX_CONDITIONS - (0 if where is None else len(where.turn_conditions))
+    last = run_ids[max(0, len(run_ids) - room) :]
+    conditions: dict[str | tuple[str, ...], Any] = {(RUNS, run_id): {"$ne": True} for run_id in last}
+    if not conditions:
+        return where
+    if where is None:
+        return Filter(turn_metadata=conditions)
+    return where.model_copy(update={"turn_metadata": {**(where.turn_metadata or {}), **conditions}})
 
 
 def render_new(result: RetrievalResult, window: Window, token_budget: int) -> Recalled:

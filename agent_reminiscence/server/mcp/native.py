@@ -22,7 +22,7 @@ from agent_reminiscence.config.constants import (
 )
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.memory import ActiveMemory
-from agent_reminiscence.exceptions import AgentError
+from agent_reminiscence.exceptions import AgentError, InvalidInputError
 from agent_reminiscence.server.access.grants import Scope
 from agent_reminiscence.server.mcp.dispatch import serve_tools
 from agent_reminiscence.server.mcp.native_wording import NATIVE_WORDING
@@ -60,6 +60,7 @@ _SHOWN_CHARACTERS: Final = 500
 # Of the last version, which is what an update begins with.
 _WHOLE_CHARACTERS: Final = 50_000
 _SHOWN_VERSIONS: Final = 20
+_FILTER_TIMES: Final = frozenset({"occurred_after", "occurred_before"})
 
 
 def _read_time(value: object) -> object:
@@ -73,8 +74,8 @@ def _read_time(value: object) -> object:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _read_list(value: object) -> object:
-    """Some clients send a list as its JSON."""
+def _read_json(value: object) -> object:
+    """Some clients send a list or an object as its JSON."""
     if not isinstance(value, str):
         return value
     try:
@@ -90,18 +91,43 @@ _Content = Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_CHARACTERS)
 _Query = Annotated[str, Field(min_length=1, max_length=_MAX_QUERY_CHARACTERS)]
 
 
+def _read_filter(value: object) -> object:
+    """The fields of a filter, whose times are written as in other arguments."""
+    fields = _read_json(value)
+    if not isinstance(fields, dict):
+        return fields
+    return {name: _read_time(one) if name in _FILTER_TIMES else one for name, one in fields.items()}
+
+
 class RecallArguments(Arguments):
     """Of `recall`."""
 
     query: _Query = Field(description="A question, or a few words.")
     limit: int | None = Field(default=None, ge=1, le=MAX_RESULTS, description="Most passages.")
-    tiers: Annotated[list[Tier], BeforeValidator(_read_list)] | None = Field(
+    tiers: Annotated[list[Tier], BeforeValidator(_read_json)] | None = Field(
         default=None, min_length=1, description="Only these; default: all."
     )
     token_budget: int = Field(default=2_000, ge=50, le=50_000, description="Most tokens of the passages.")
     as_of: _Time | None = Field(default=None, description="What was true then, in ISO 8601.")
     known_at: _Time | None = Field(default=None, description="What the memory knew then.")
     key_prefix: _Key | None = Field(default=None, description="Only memories whose key begins with this.")
+    min_match: float | None = Field(default=None, ge=0, le=1, description="Least match.")
+    where: Annotated[dict[str, Any], BeforeValidator(_read_filter), WithJsonSchema({"type": "object"})] | None = Field(
+        default=None, description="Filter by speakers, sources, keys, metadata, occurred_after."
+    )
+
+    def as_filter(self) -> Filter | None:
+        """The filter of `where` and `key_prefix`; None admits everything.
+
+        Raises:
+            InvalidInputError: A condition is invalid, or both name a prefix.
+        """
+        fields = self.where or {}
+        if self.key_prefix is not None:
+            if "key_prefix" in fields:
+                raise InvalidInputError("where has 'key_prefix', which is also an argument; use only one of them")
+            fields = fields | {"key_prefix": self.key_prefix}
+        return Filter(**fields) if fields else None
 
 
 class RememberArguments(Arguments):
@@ -161,7 +187,8 @@ async def _recall(call: Call, asked: RecallArguments) -> tuple[Recalled, str]:
         token_budget=asked.token_budget,
         as_of=asked.as_of,
         known_at=asked.known_at,
-        where=None if asked.key_prefix is None else Filter(key_prefix=asked.key_prefix),
+        min_match=asked.min_match,
+        where=asked.as_filter(),
     )
     hits = [
         Hit(

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from agent_reminiscence.domain.history import MemoryHistory, MemoryVersion
 from agent_reminiscence.domain.memory import ActiveMemory
-from agent_reminiscence.domain.retrieval import RetrievalResult, Synthesis, as_passage
+from agent_reminiscence.domain.retrieval import RetrievalResult, Synthesis, as_passage, search_text
 from agent_reminiscence.text.rendering import NOTE, Passage, render, render_lines
 
 _BACKTICKS: Final = re.compile("`+")
@@ -24,14 +24,13 @@ def beginning(text: str, most: int) -> str:
 
 def recalled_text(result: RetrievalResult) -> str:
     """Passages, and the memories that they are from."""
-    prompt = result.as_prompt()
-    if not prompt:
-        return "Nothing about this is remembered."
-    lines = [] if result.found else ["Most likely nothing about this is remembered; these passages come closest."]
+    text = search_text(result)
+    if not result.hits:
+        return text
     numbers: dict[UUID, list[int]] = {}
     for number, hit in enumerate(result.hits, start=1):
         numbers.setdefault(hit.memory_id, []).append(number)
-    return "\n".join([*lines, prompt, "Memories:", *_ids(numbers)])
+    return "\n".join([text, "Memories:", *_ids(numbers)])
 
 
 def listed_text(memories: Sequence[ActiveMemory], next_after: UUID | None, most: int) -> str:

@@ -37,7 +37,7 @@ class Hit(Result):
 class Recalled(_Quoting):
     """What `recall` returns."""
 
-    found: bool = Field(description="False: most likely nothing about this is in memory.")
+    found: bool = Field(description="False: a weak match; the hits may be about something else.")
     hits: list[Hit] = Field(description="Best first.")
     omitted: dict[str, int] = Field(default_factory=dict, description="How many were left out, by reason.")
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("agent_reminiscence.models")
 
 AGENT = "memory_retriever"
-NOTHING_REMEMBERED = "Nothing is remembered that could answer this."
+NO_PASSAGES = "No passage was found that could answer this."
 
 
 class SynthesisService:
@@ -132,7 +132,7 @@ class SynthesisService:
             watch(found)
         if not found.hits and not found.omitted:
             # A model could only make something up.
-            return found.model_copy(update={"synthesis": Synthesis(answer=NOTHING_REMEMBERED, is_known=False)})
+            return found.model_copy(update={"synthesis": Synthesis(answer=NO_PASSAGES, is_known=False)})
         # Imported here because it takes most of a second the first time.
         from agent_reminiscence.agents.memory_retriever import make_prompt, retriever_agent
         from agent_reminiscence.agents.running import run_agent

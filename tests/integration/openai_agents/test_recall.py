@@ -13,12 +13,14 @@ from agents.run_config import CallModelData, ModelInputData
 from agents.testing import ScriptedModel, assistant_message, function_call
 
 from agent_reminiscence import AgentMem, Config, Filter, InvalidInputError, NotInitializedError
+from agent_reminiscence.domain.retrieval import NO_MATCH, WEAK_MATCH
 from agent_reminiscence.integrations.openai_agents import ReminiscenceSession, memory_tools, recall_filter
 from agent_reminiscence.sync import AgentMem as BlockingAgentMem
 from agent_reminiscence.text.rendering import NOTE
 
 FACT = "The Tuesday ferry lands at the north pier."
 QUESTION = "Where does the ferry land on Tuesday?"
+UNRELATED = "Who won the 1998 world cup?"
 
 
 @pytest.fixture
@@ -232,6 +234,18 @@ async def test_budget_match_and_filter_limit_what_is_shown(memory: AgentMem) -> 
     assert shown[3] == ""
 
 
+async def test_what_is_about_something_else_is_not_shown(wordllama_memory: AgentMem) -> None:
+    """Something is always nearest; with `min_match`, the input stays as it is."""
+    memory = wordllama_memory
+    await memory.create_active_memory("ana", "Ferries", FACT)
+    await memory.create_active_memory("ana", "Boat", "The boat of the team is green.")
+    data = _data([{"role": "user", "content": UNRELATED}])
+
+    assert await recall_filter(memory, "ana", min_match=0.2)(data) is data.model_data
+    shown = await recall_filter(memory, "ana", min_match=None)(data)
+    assert is_recalled(shown.input[0])
+
+
 @pytest.mark.parametrize(
     "items",
     [
@@ -298,6 +312,11 @@ def test_what_cannot_work_is_refused_when_it_is_made(
     for budget in (0, True, 1.5, "1200"):
         with pytest.raises(InvalidInputError, match=f"token_budget must be a whole number from 1, not {budget!r}"):
             make(memory, "ana", token_budget=budget)
+    for match in (-0.1, 1.1, True, "0.5", float("nan")):
+        with pytest.raises(InvalidInputError, match="min_match must be a number from 0 to 1, not"):
+            make(memory, "ana", min_match=match)
+    with pytest.raises(InvalidInputError, match="where must be a Filter, such as"):
+        make(memory, "ana", where={"keys": ["boat"]})
 
 
 @pytest.mark.parametrize(("is_nested", "recalled"), [(None, [1, 1]), (False, [1, 1]), (True, [1, 0])])
@@ -358,7 +377,28 @@ async def test_tools_of_many_tenants_go_by_the_context(memory: AgentMem) -> None
 
     await Runner.run(agent, QUESTION, context="ana")
 
-    assert model.calls[1].input[-1]["output"] == "Nothing is remembered about this."
+    assert model.calls[1].input[-1]["output"] == "No passage matches this."
+
+
+async def test_a_search_says_that_a_match_is_weak_and_denies_nothing(wordllama_memory: AgentMem) -> None:
+    """Unless it is told to return no such passages; a filter holds for tools as well."""
+    memory = wordllama_memory
+    await memory.create_active_memory("ana", "Ferries", FACT, metadata={"of": "harbour"})
+
+    async def found(query: str, **options: Any) -> str:
+        model = ScriptedModel(
+            [[function_call("search_memory", {"query": query}, call_id="call_1")], [assistant_message("Well.")]]
+        )
+        await Runner.run(Agent(name="Harbour", model=model, tools=memory_tools(memory, "ana", **options)), "Look.")
+        return str(model.calls[1].input[-1]["output"])
+
+    await memory.create_active_memory("ana", "Boat", "The boat of the team is green.")
+    weak = await found(UNRELATED)
+    assert weak.startswith(f"{WEAK_MATCH}\n{NOTE}")
+    assert "green" in weak
+    assert await found(UNRELATED, min_match=0.2) == NO_MATCH
+    assert (await found(QUESTION, where=Filter(metadata={"of": "harbour"}))).startswith(NOTE)
+    assert await found(QUESTION, where=Filter(metadata={"of": "office"})) == NO_MATCH
 
 
 @pytest.mark.parametrize("arguments", ["{}", "not json", '{"query": ""}', '{"query": 7}', "[]"])

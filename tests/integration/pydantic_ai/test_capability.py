@@ -36,7 +36,9 @@ from pydantic_ai.models.instrumented import InstrumentationSettings
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.tools import DeferredToolResults
 
-from agent_reminiscence import AgentMem, Config, Conversation, InvalidInputError
+from agent_reminiscence import AgentMem, Config, Conversation, Filter, InvalidInputError
+from agent_reminiscence.domain.filter import MAX_CONDITIONS
+from agent_reminiscence.domain.retrieval import NO_MATCH, WEAK_MATCH
 from agent_reminiscence.exceptions import ConfigurationError, NotInitializedError
 from agent_reminiscence.integrations.pydantic_ai import GUIDE, ORIGIN, Reminiscence, messages
 from agent_reminiscence.sync import AgentMem as SyncMem
@@ -132,6 +134,7 @@ async def memories_of(memory: AgentMem, user: str) -> int:
 
 
 ANA, BEN = Deps("ana"), Deps("ben")
+UNRELATED = "Who won the 1998 world cup?"
 
 
 async def test_what_fits_the_prompt_is_shown_once_as_data_of_the_user(memory: AgentMem, tenant: str) -> None:
@@ -150,6 +153,70 @@ async def test_what_fits_the_prompt_is_shown_once_as_data_of_the_user(memory: Ag
         assert block.metadata["memory_ids"] == [str(note.id)]
         assert len(block.metadata["chunk_ids"]) == 1
     assert script.info.instructions == GUIDE
+
+
+async def test_what_is_about_something_else_is_not_shown(wordllama_memory: AgentMem) -> None:
+    """Something is always nearest; with `min_match`, nothing is added to the request."""
+    memory = wordllama_memory
+    await memory.create_active_memory("ana", "Ferries", "The last ferry leaves at nine.")
+    await memory.create_active_memory("ana", "Boat", "The boat of the team is green.")
+    quiet, eager = Script(), Script()
+
+    await agent_of(memory, quiet, remember="never", min_match=0.2).run(UNRELATED, deps=ANA)
+    await agent_of(memory, eager, min_match=None).run(UNRELATED, deps=ANA)
+
+    assert quiet.shown() == []
+    assert eager.shown() != []
+
+
+async def test_a_search_says_that_a_match_is_weak_and_denies_nothing(wordllama_memory: AgentMem) -> None:
+    """The model has asked, so it gets what comes closest, whatever `min_match` is."""
+    memory = wordllama_memory
+    script = Script(calls("search_memory", query=UNRELATED))
+
+    await agent_of(memory, script, remember="never", min_match=1.0).run("Look.", deps=ANA)
+    assert _returns(script.asked[-1]) == [NO_MATCH]
+
+    await memory.create_active_memory("ana", "Ferries", "The last ferry leaves at nine.")
+    script = Script(calls("search_memory", query=UNRELATED), calls("search_memory", query="When is the last ferry?"))
+    await agent_of(memory, script, remember="never", min_match=1.0).run("Look.", deps=ANA)
+    weak, strong = _returns(script.asked[-1])
+    assert weak.startswith(f"{WEAK_MATCH}\n")
+    assert "leaves at nine" in weak
+    assert WEAK_MATCH not in strong
+
+
+async def test_a_filter_holds_for_what_is_shown_and_for_the_search(memory: AgentMem, tenant: str) -> None:
+    """Beside that of what the model still sees."""
+    for harbour in ("Vis", "Hvar"):
+        await memory.create_active_memory(
+            tenant, harbour, f"The last ferry to {harbour} leaves at nine.", metadata={"harbour": harbour}
+        )
+    script = Script(says("At nine."), calls("search_memory", query="When does the last ferry leave?"))
+    agent = agent_of(memory, script, external_id=tenant, where=Filter(metadata={"harbour": "Vis"}))
+
+    first = await agent.run("When does the last ferry leave?", deps=ANA)
+    shown = script.shown()
+    await agent.run("When does it leave?", message_history=first.all_messages(), deps=ANA)
+
+    for text in ("".join(shown), *_returns(script.asked[-1])):
+        assert ("to Vis" in text, "to Hvar" in text) == (True, False)
+
+
+@pytest.mark.parametrize("own", [0, 1, MAX_CONDITIONS])
+def test_the_runs_of_a_window_are_left_out_beside_a_filter(own: int) -> None:
+    """As many of the last ones as a filter has room for."""
+    runs = [f"run-{number}" for number in range(MAX_CONDITIONS + 2)]
+    conditions: dict[str | tuple[str, ...], Any] = {f"topic-{number}": "boats" for number in range(own)}
+    where = Filter(speakers=["Ana"], turn_metadata=conditions or None)
+
+    beside = messages.filter_beside(runs, where)
+
+    assert beside is not None
+    assert beside.speakers == where.speakers
+    assert len(beside.turn_conditions) == MAX_CONDITIONS
+    assert set(where.turn_conditions) <= set(beside.turn_conditions)
+    assert messages.filter_beside([], where) is where
 
 
 async def test_a_memory_cannot_leave_its_frame(memory: AgentMem, tenant: str) -> None:
@@ -944,6 +1011,22 @@ async def test_an_erasure_reaches_what_was_recorded(memory: AgentMem, tenant: st
 async def test_a_wrong_option_is_refused(memory: AgentMem, options: dict[str, Any], complaint: str) -> None:
     """Its name, its value and what is allowed."""
     with pytest.raises(ConfigurationError, match=complaint):
+        Reminiscence(memory, **{"external_id": "ana"} | options)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"min_match": -0.1}, "min_match must be a number from 0 to 1, not -0.1"),
+        ({"min_match": True}, "min_match must be a number from 0 to 1, not True"),
+        ({"where": {"keys": ["boat"]}}, "where must be a Filter, such as"),
+    ],
+)
+async def test_a_wrong_selection_is_refused_as_by_the_memory(
+    memory: AgentMem, options: dict[str, Any], complaint: str
+) -> None:
+    """When the capability is made, and not in the middle of a run."""
+    with pytest.raises(InvalidInputError, match=complaint):
         Reminiscence(memory, **{"external_id": "ana"} | options)
 
 

@@ -17,6 +17,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agent_reminiscence import AgentMem, AgentModels, Config
+from agent_reminiscence.domain.retrieval import NO_MATCH, WEAK_MATCH
 from agent_reminiscence.exceptions import MemoryNotFoundError
 from agent_reminiscence.server.access.grants import Scope
 from agent_reminiscence.server.mcp.building import build_server
@@ -414,6 +415,62 @@ async def test_no_argument_breaks_a_tool(client: Client, caplog: pytest.LogCaptu
                 assert not answered.is_error or text_of(answered) != UNEXPECTED, (tool.name, argument, odd)
                 assert len(text_of(answered)) < 1_000 or not answered.is_error
     assert not [record for record in caplog.records if record.name == "agent_reminiscence.mcp"]
+
+
+async def test_a_weak_match_is_called_one_and_nothing_is_denied(wordllama_memory: AgentMem) -> None:
+    """What comes closest is shown, unless the call asks for better matches only."""
+    unrelated = "Who won the 1998 world cup?"
+    async with _client(wordllama_memory) as client:
+        await remember(client, "The boat of the team is green.")
+
+        found, text = await call(client, "recall", query=unrelated)
+        assert (found["found"], len(found["hits"])) == (False, 1)
+        assert text.startswith(f"{WEAK_MATCH}\n{NOTE}")
+
+        found, text = await call(client, "recall", query=unrelated, min_match=0.2)
+    assert (found["found"], found["hits"], found["omitted"]) == (False, [], {"min_match": 1})
+    assert text == NO_MATCH
+
+
+async def test_a_filter_is_that_of_the_memory(client: Client, memory: AgentMem) -> None:
+    """Times are written as everywhere in the tools; `key_prefix` may stand beside it."""
+    for place, year in (("Faro", 2024), ("Porto", 2025)):
+        await memory.create_active_memory(
+            "ida",
+            "Office",
+            f"The office is in {place}.",
+            key=f"office/{place}",
+            metadata={"place": {"name": place}},
+            occurred_at=datetime(year, 3, 1, tzinfo=UTC),
+        )
+
+    async def found(**arguments: Any) -> list[str]:
+        result, _ = await call(client, "recall", query="Where is the office?", **arguments)
+        return [hit["content"] for hit in result["hits"]]
+
+    assert len(await found(where={})) == 2
+    assert await found(where={"metadata": {"place.name": "Faro"}}) == ["The office is in Faro."]
+    assert await found(where='{"keys": ["office/Porto"]}') == ["The office is in Porto."]
+    assert await found(where={"occurred_after": "2025-01-01"}, key_prefix="office/") == ["The office is in Porto."]
+    assert await found(where={"occurred_before": "2025-01-01T00:00:00+01:00"}) == ["The office is in Faro."]
+    assert await found(where={"speakers": ["Ben"]}) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"min_match": 1.5}, "min_match: Input should be less than or equal to 1"),
+        ({"where": "boats"}, "where: Input should be a valid dictionary"),
+        ({"where": {"place": "Faro"}}, "a filter has no field 'place'; the fields are conversation_ids, actors,"),
+        ({"where": {"occurred_after": "spring"}}, "where: write a time as 2026-03-01"),
+        ({"where": {"key_prefix": "a"}, "key_prefix": "b"}, "use only one of them"),
+    ],
+)
+async def test_a_selection_that_is_none_is_refused(client: Client, arguments: dict[str, Any], complaint: str) -> None:
+    """With what a model needs to correct it."""
+    answered = await client.call_tool("recall", {"query": "Where is the office?"} | arguments)
+    assert answered.is_error
+    assert complaint in text_of(answered)
 
 
 async def test_a_list_may_come_as_its_json(client: Client) -> None:

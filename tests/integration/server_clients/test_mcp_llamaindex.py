@@ -51,6 +51,4 @@ async def test_each_key_has_a_memory_of_its_own(example: Any, served: Served) ->
     llm = MockFunctionCallingLLM(response_generator=example.scripted)
 
     assert "leaves at nine" in await example.ask(served.url, "ida", "When does the last ferry leave?", llm)
-    assert await example.ask(served.url, "joe", "When does the last ferry leave?", llm) == (
-        "Nothing about this is remembered."
-    )
+    assert await example.ask(served.url, "joe", "When does the last ferry leave?", llm) == ("No passage matches this.")

@@ -36,13 +36,13 @@ def test_schemas_hold_what_a_reader_needs(tool: Tool[Any, Any]) -> None:
     assert schema["type"] == "object"
     assert "$defs" not in schema
     for name, one in schema["properties"].items():
-        assert one["type"] in ("string", "integer", "boolean", "array")
+        assert one["type"] in ("string", "integer", "number", "boolean", "array", "object")
         assert "title" not in one
         assert one.get("default", "") is not None
         assert name not in ("external_id", "tenant", "user_id")
         if one["type"] == "string":
             assert one.get("maxLength") or one.get("format") or name in ("as_of", "known_at", "occurred_at")
-        if one["type"] == "integer":
+        if one["type"] in ("integer", "number"):
             assert {"minimum", "maximum"} <= one.keys()
 
 

@@ -50,7 +50,8 @@ def migrate(
     ] = False,
     chunk_partitions: Annotated[int | None, Parameter(help="Hash partitions per table, for a new schema.")] = None,
     embedding_provider: Annotated[
-        Literal["wordllama", "ollama", "pydantic_ai", "hash"] | None, Parameter(help="Provider of the vectors.")
+        Literal["universal", "wordllama", "ollama", "pydantic_ai", "hash"] | None,
+        Parameter(help="Provider of the vectors."),
     ] = None,
     embedding_model: Annotated[
         str | None, Parameter(help="The model's name; for an embedder of your own, its `model_name`.")

@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.embedders.hashing import HASH_DIMENSION, HashEmbedder
+from agent_reminiscence.embedders.universal import (
+    UniversalSentenceEmbedder,
+    universal_folder,
+    universal_is_missing,
+)
 from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder, wordllama_is_missing
 from agent_reminiscence.exceptions import ConfigurationError
 from agent_reminiscence.text.tokens import wordllama_folder
@@ -18,7 +23,7 @@ if TYPE_CHECKING:
     from agent_reminiscence.config.settings import Config
 
 
-EMBEDDING_PROVIDERS = ("wordllama", "ollama", "pydantic_ai", "hash")
+EMBEDDING_PROVIDERS = ("universal", "wordllama", "ollama", "pydantic_ai", "hash")
 
 
 def create_embedder(
@@ -39,9 +44,13 @@ def create_embedder(
     if provider in ("ollama", "pydantic_ai"):
         return _create_remote(provider, model, dimension, config)
     embedder: BaseEmbedder
-    if provider == "wordllama":
+    # A missing package fails here, not at the first write, which would continue without vectors.
+    if provider == "universal":
+        if universal_folder() is None:
+            raise ConfigurationError(universal_is_missing())
+        embedder = UniversalSentenceEmbedder()
+    elif provider == "wordllama":
         if wordllama_folder() is None:
-            # Fail here, not at the first write, which would continue without vectors.
             raise ConfigurationError(wordllama_is_missing())
         embedder = WordLlamaEmbedder()
     elif provider == "hash":

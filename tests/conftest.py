@@ -23,6 +23,7 @@ from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.schema import migrate
 from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.embedders.protocol import Embedder
+from agent_reminiscence.embedders.universal import UniversalSentenceEmbedder
 from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
 from tests.support.databases import DatabasePool
 from tests.support.factories import Tenant, fill_tenant
@@ -52,6 +53,9 @@ class TestServer:
         self._databases = 0
         self._templates: dict[SchemaParameters, str] = {}
         self.databases = DatabasePool(self.administrator, self.create_database, self.drop_database)
+        self.bundled_databases = DatabasePool(
+            self.administrator, lambda: self.create_database(UniversalSentenceEmbedder()), self.drop_database
+        )
         self.wordllama_databases = DatabasePool(
             self.administrator, lambda: self.create_database(WordLlamaEmbedder()), self.drop_database
         )
@@ -235,9 +239,19 @@ def memory(request: pytest.FixtureRequest) -> AgentMem:
 
 
 @pytest.fixture
-async def wordllama_memory(test_server: TestServer) -> AsyncIterator[AgentMem]:
+async def bundled_memory(test_server: TestServer) -> AsyncIterator[AgentMem]:
     """A memory with the bundled embedder, on a database of its own."""
-    name = await test_server.wordllama_databases.take()
+    name = await test_server.bundled_databases.take()
     async with AgentMem(Config(postgres_dsn=SecretStr(dsn(test_server.login(name))), worker=False)) as opened:
+        yield opened
+    await test_server.bundled_databases.give_back(name)
+
+
+@pytest.fixture
+async def wordllama_memory(test_server: TestServer) -> AsyncIterator[AgentMem]:
+    """A memory with the embedder `wordllama`, on a database of its own."""
+    name = await test_server.wordllama_databases.take()
+    config = Config(postgres_dsn=SecretStr(dsn(test_server.login(name))), embedding_provider="wordllama", worker=False)
+    async with AgentMem(config) as opened:
         yield opened
     await test_server.wordllama_databases.give_back(name)

@@ -8,13 +8,13 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from agent_reminiscence.cli import story
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.turn import Turn
-from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
+from agent_reminiscence.embedders.universal import UniversalSentenceEmbedder
 from agent_reminiscence.exceptions import EmbeddingError, WorkTimeoutError
 from agent_reminiscence.views import reflection_payload
 
@@ -316,16 +316,16 @@ async def _ask_a_model(data_dir: str | Path) -> None:
             await memory.retrieve_memories(story.KEEPER, question, synthesis=True)
 
 
-class _BriefEmbedder(WordLlamaEmbedder):
+class _BriefEmbedder(UniversalSentenceEmbedder):
     """Refuses whatever is longer than a few words, as an embedding service does that was set up badly."""
 
     is_local = False
     _LONGEST = 20
 
-    async def embed_counted(self, texts: Sequence[str]) -> Any:
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         if any(len(text) > self._LONGEST for text in texts):
             raise EmbeddingError(f"the embedding service takes no texts of more than {self._LONGEST} characters")
-        return await super().embed_counted(texts)
+        return await super().embed(texts)
 
 
 async def _fail(data_dir: str | Path) -> None:

@@ -152,7 +152,7 @@ def demo_config(data_dir: str | Path) -> Config:
     return read_settings(
         data_dir=data_dir,
         postgres_dsn=None,
-        embedding_provider="wordllama",
+        embedding_provider="universal",
         embedding_model=None,
         embedding_dimension=None,
         active_memory_update_threshold=UPDATE_THRESHOLD,

@@ -63,7 +63,7 @@ class Config(BaseSettings):
         default=1, ge=1, le=256, description="Hash partitions per table; fixed when the schema is created."
     )
     embedding_provider: Literal["universal", "wordllama", "ollama", "pydantic_ai", "hash"] = Field(
-        default="wordllama", description="Provider of the vectors."
+        default="universal", description="Provider of the vectors."
     )
     embedding_model: str | None = Field(default=None, description="The provider's model; unset: its default.")
     embedding_dimension: int | None = Field(

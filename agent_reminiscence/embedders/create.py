@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.embedders.hashing import HASH_DIMENSION, HashEmbedder
 from agent_reminiscence.embedders.universal import (
+    UNIVERSAL_MODEL,
     UniversalSentenceEmbedder,
     universal_folder,
     universal_is_missing,
 )
-from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder, wordllama_is_missing
+from agent_reminiscence.embedders.wordllama import WORDLLAMA_MODEL, WordLlamaEmbedder, wordllama_is_missing
 from agent_reminiscence.exceptions import ConfigurationError
 from agent_reminiscence.text.tokens import wordllama_folder
 
@@ -67,6 +68,14 @@ def create_embedder(
             f"embedding_dimension is {dimension}; {embedder.model_name!r} has {embedder.dimension}"
         )
     return embedder
+
+
+def succeeds_default(embedder: BaseEmbedder, model_name: str) -> bool:
+    """Whether `embedder` is the default that took the place of an earlier one, whose vectors are named `model_name`.
+
+    Who never chose a model did not choose to change it either, so such a database opens with the vectors that it has.
+    """
+    return embedder.model_name == UNIVERSAL_MODEL and model_name == WORDLLAMA_MODEL
 
 
 def _create_remote(provider: str, model: str | None, dimension: int | None, config: Config | None) -> BaseEmbedder:

@@ -111,15 +111,6 @@ class UniversalSentenceEmbedder(BaseEmbedder):
             return self._embed_questions_now(texts)
         return await asyncio.to_thread(self._embed_questions_now, texts)
 
-    async def prepare(self) -> None:
-        """Read weights and vocabulary in a thread, unless that was done.
-
-        Raises:
-            ConfigurationError: As `embed`.
-        """
-        if not self.is_loaded:
-            await asyncio.to_thread(self.load)
-
     def load(self) -> None:
         """Read weights and vocabulary unless that was done; takes about a second.
 
@@ -180,7 +171,7 @@ class _Encoder:
         return vectors
 
     def _pieces(self, text: str, index: int) -> list[list[int]]:
-        """The tokens of a text, in pieces that can be computed at once, each between the marks of a beginning and end."""
+        """The tokens of a text in pieces that fit into a portion, each between the marks of its beginning and end."""
         if not text:
             raise EmbeddingError(f"{UNIVERSAL_MODEL} has no vector for text {index}: it is empty")
         pieces = []
@@ -240,8 +231,8 @@ def _mean(parts: Sequence[tuple[NDArray[np.float32], int]]) -> list[float]:
     total = np.zeros(UNIVERSAL_DIMENSION, dtype=np.float64)
     for part, tokens in parts:
         total += part.astype(np.float64) * tokens
-    vector = (total / np.linalg.norm(total)).tolist()
-    return vector
+    mean: list[float] = (total / np.linalg.norm(total)).tolist()
+    return mean
 
 
 def universal_folder() -> Path | None:

@@ -147,7 +147,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--budgets", nargs="+", type=_positive, default=list(BUDGETS), help="tokens of a context; default: %(default)s"
     )
-    parser.add_argument("--embedder", nargs=1, default=["wordllama"], help="the package's, as in locomo.py")
+    parser.add_argument("--embedder", nargs=1, default=["universal"], help="the package's, as in locomo.py")
     parser.add_argument("--postgres-dsn", help="use this migrated, empty database instead of an embedded server")
     parser.add_argument("--model", help="answers the questions, in Pydantic AI's form: provider:model")
     parser.add_argument("--judge", help="compares the answers with the right ones; default: the same model")

@@ -309,6 +309,7 @@ def test_a_schema_can_be_made_for_an_embedder_of_ones_own(cli: CommandLine) -> N
 
 
 _PROVIDERS = {
+    "universal": ("use-multilingual-3-q6-512", "512"),
     "wordllama": ("wordllama-l2-supercat-256", "256"),
     "ollama": ("all-minilm", "384"),
     "pydantic_ai": ("openai:text-embedding-3-small", "384"),

@@ -120,7 +120,7 @@ def test_the_program_looks_at_its_own_server(planted: tuple[Path, socket.socket]
     looked = program("doctor", settings=settings, folder=folder)
 
     assert looked.returncode == 0, looked.stdout.decode()
-    assert b"the embedded server, embeddings by wordllama\n" in looked.stdout
+    assert b"the embedded server, embeddings by universal\n" in looked.stdout
     assert looked.stderr == (
         b"agent-reminiscence: the settings in ./.env are not used; --env-file .env would use them\n"
     )

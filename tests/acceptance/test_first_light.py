@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_reminiscence import AgentMem, MemoryNotFoundError, VersionConflictError
-from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
+from agent_reminiscence.embedders.universal import UniversalSentenceEmbedder
 
 
 async def test_a_new_memory_is_found_at_once(memory: AgentMem, tenant: str) -> None:
@@ -40,10 +40,10 @@ async def test_another_tenants_memory_does_not_exist(memory: AgentMem, tenant: s
     assert (await memory.retrieve_memories(f"{tenant}-2", "ship on Friday")).hits == ()
 
 
-async def test_an_open_memory_has_loaded_its_embedder(wordllama_memory: AgentMem) -> None:
+async def test_an_open_memory_has_loaded_its_embedder(bundled_memory: AgentMem) -> None:
     """The first question does not wait for it; it was loaded while the server was being reached."""
-    assert wordllama_memory._parts is not None
-    embedder = wordllama_memory._parts.stores.configured.embedder
+    assert bundled_memory._parts is not None
+    embedder = bundled_memory._parts.stores.configured.embedder
 
-    assert isinstance(embedder, WordLlamaEmbedder)
+    assert isinstance(embedder, UniversalSentenceEmbedder)
     assert embedder.is_loaded

@@ -432,12 +432,12 @@ async def test_a_missing_encoder_says_what_to_install(monkeypatch: pytest.Monkey
         await UniversalSentenceEmbedder().embed(["a secret"])
 
 
-async def test_another_version_of_the_encoder_is_a_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_another_version_of_the_encoder_is_a_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Weights that are not where they were must not end in a FileNotFoundError from the depths."""
     monkeypatch.setattr("agent_reminiscence.embedders.universal.universal_folder", lambda: tmp_path)
 
     with pytest.raises(ConfigurationError, match=r"has no weights\.npz"):
-        await UniversalSentenceEmbedder().prepare()
+        UniversalSentenceEmbedder().load()
 
 
 @pytest.mark.parametrize(("text", "message"), [("", "it is empty"), ("half: \ud83d", "half of a surrogate pair")])

@@ -80,12 +80,12 @@ def document_runner(request: pytest.FixtureRequest) -> Iterator[asyncio.Runner]:
             yield runner
         return
     server: TestServer = request.getfixturevalue("test_server")
-    database = asyncio.run(server.wordllama_databases.take())
+    database = asyncio.run(server.bundled_databases.take())
     try:
         with _surroundings({"POSTGRES_DSN": dsn(server.login(database))}), asyncio.Runner() as runner:
             yield runner
     finally:
-        asyncio.run(server.wordllama_databases.give_back(database))
+        asyncio.run(server.bundled_databases.give_back(database))
 
 
 @contextmanager

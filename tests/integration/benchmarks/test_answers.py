@@ -37,9 +37,14 @@ from tests.support.answers import (
 
 @pytest.fixture
 async def wordllama_config(test_server: TestServer) -> AsyncIterator[Config]:
-    """A database of this test's own, with the bundled embedder."""
+    """A database of this test's own, with the embedder that the record was made with."""
     name = await test_server.wordllama_databases.take()
-    yield Config(postgres_dsn=SecretStr(dsn(test_server.login(name))), worker=False, graph_deadline_seconds=30)
+    yield Config(
+        postgres_dsn=SecretStr(dsn(test_server.login(name))),
+        embedding_provider="wordllama",
+        worker=False,
+        graph_deadline_seconds=30,
+    )
     await test_server.wordllama_databases.give_back(name)
 
 

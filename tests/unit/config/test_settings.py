@@ -28,7 +28,7 @@ def test_no_setting_is_needed() -> None:
     """The defaults are those of the guide: embedded, bundled, five updates, ten hits."""
     config = Config()
 
-    assert (config.postgres_dsn, config.data_dir, config.embedding_provider) == (None, None, "wordllama")
+    assert (config.postgres_dsn, config.data_dir, config.embedding_provider) == (None, None, "universal")
     assert (config.active_memory_update_threshold, config.shortterm_promotion_threshold) == (5, 0.7)
     assert (config.retrieval_limit, config.token_budget, config.chunk_partitions) == (None, None, 1)
 
@@ -116,7 +116,7 @@ def test_an_unknown_setting_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) 
         ({"statement_timeout_seconds": 0.01}, "statement_timeout_seconds"),
         ({"statement_timeout_seconds": float("inf")}, "statement_timeout_seconds"),
         ({"chunk_partitions": 257}, "chunk_partitions: .*less than or equal to 256"),
-        ({"embedding_provider": "magic"}, "embedding_provider: .*'wordllama', .* or 'hash'"),
+        ({"embedding_provider": "magic"}, "embedding_provider: .*'universal', 'wordllama', .* or 'hash'"),
         ({"embedding_dimension": 0}, "embedding_dimension"),
         ({"embedding_dimension": 4_001}, "embedding_dimension: .*less than or equal to 4000"),
         ({"active_memory_update_threshold": 0}, "active_memory_update_threshold"),

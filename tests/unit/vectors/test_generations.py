@@ -48,7 +48,12 @@ async def test_an_embedder_that_was_passed_is_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("provider", "model_name", "dimension"), [("hash", "hash-96", 96), ("wordllama", "wordllama-l2-supercat-256", 256)]
+    ("provider", "model_name", "dimension"),
+    [
+        ("hash", "hash-96", 96),
+        ("universal", "use-multilingual-3-q6-512", 512),
+        ("wordllama", "wordllama-l2-supercat-256", 256),
+    ],
 )
 async def test_another_one_is_made_from_what_is_recorded(provider: str, model_name: str, dimension: int) -> None:
     """And made once."""

@@ -27,8 +27,8 @@ _MAX_NAME_PARTS = 50
 MAX_WORDS = 64
 """The maximum number of different words whose places are considered; a longer question costs no more."""
 _DAY_OR_YEAR = re.compile(r"[0-9]{1,2}(?:st|nd|rd|th)?|[0-9]{4}|[0-9]{1,4}(?:[./][0-9]{1,4}){1,2}")
-# A sign counts as if it were said twice: it is written to tell apart what has the same words.
-_SIGN_COUNT = 2
+# A sign counts as if it were said three times: it tells apart what has the same words, and many texts have the words.
+_SIGN_COUNT = 3
 _SPACE_BEFORE_MARK = re.compile(r" +(?=[,.;!?])")
 _MARKS_AFTER = " ,.;!?"
 _EPOCH = date(1970, 1, 1)

@@ -218,7 +218,8 @@ def read_question(
 
 def _words_of(query: str, asking: Asking, languages: Sequence[str]) -> list[QueryWord]:
     """The words of what a question asks about; of all of it if these are none."""
-    return query_words(asking.topic, languages, question=query) or query_words(query, languages)
+    of_topic = query_words(asking.topic, languages, question=query) if asking.topic != query else []
+    return of_topic or query_words(query, languages)
 
 
 def _about(asking: Asking) -> str | None:
@@ -302,8 +303,7 @@ def name_parts(query: str, languages: Sequence[str]) -> list[NamePart]:
     words = [without_possessive(word) for word in WORD.findall(query)]
     folded = [fold_name(word) for word in words]
     cased = any(word[:1].isupper() for word in words)
-    grammar = frozenset().union(*(stop_words(language) | question_words(language) for language in languages))
-    times = frozenset().union(*map(words_of_time, languages))
+    grammar, times = _no_names(tuple(languages))
     capitals = [
         word[:1].isupper() and not (folded[index] in grammar or folded[index] in FORMS_OF_ADDRESS)
         for index, word in enumerate(words)
@@ -317,6 +317,13 @@ def name_parts(query: str, languages: Sequence[str]) -> list[NamePart]:
         if len(parts) == _MAX_NAME_PARTS:
             break
     return list(parts)
+
+
+@cache
+def _no_names(languages: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str]]:
+    """Words of grammar, and words of time."""
+    grammar = frozenset[str]().union(*(stop_words(language) | question_words(language) for language in languages))
+    return grammar, frozenset[str]().union(*map(words_of_time, languages))
 
 
 def _without_title(words: list[str]) -> list[str]:

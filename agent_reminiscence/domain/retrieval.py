@@ -75,6 +75,18 @@ class SearchHit(FrozenModel):
     derived_from: tuple[UUID, ...] = Field(
         default=(), description="The chunks a fact is based on; empty for a passage of a text."
     )
+    same_text: tuple[UUID, ...] = Field(
+        default=(),
+        description="Other chunks with the same words by the same speaker, which would have been hits, too; best first."
+        " `omitted` counts them.",
+    )
+    last_said_at: datetime | None = Field(
+        default=None, description="When these words were last said; later than `said_at` only with `same_text`."
+    )
+    later: UUID | None = Field(
+        default=None,
+        description="The hit that says the same later, perhaps with another value; None if none of the best does.",
+    )
     tokens: int = Field(description="Length of `content` in tokens of the bundled tokenizer.")
 
 
@@ -273,4 +285,6 @@ def as_passage(hit: SearchHit) -> Passage:
         speaker=hit.speaker,
         source=hit.source,
         is_concluded=bool(hit.derived_from),
+        key=hit.chunk_id,
+        later_key=hit.later,
     )

@@ -34,8 +34,9 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final, NamedTuple
 
+from agent_reminiscence.text.alike import share_most_words, statement_words
 from agent_reminiscence.text.days import day_of, with_weekday
-from agent_reminiscence.text.folding import WORD, fold_text
+from agent_reminiscence.text.folding import fold_text
 from agent_reminiscence.text.invisible import INVISIBLE
 from agent_reminiscence.text.tokens import count_lines, count_tokens, least_tokens
 
@@ -61,9 +62,6 @@ _STANDING_HEADING: Final = "what always holds, newest first"
 _USER: Final = "user"
 # Of the room beside what always holds, if not all passages fit beside the whole summary.
 _SUMMARY_SHARE: Final = 0.5
-# Two statements are similar if they share this many words, and this share of all their words.
-_SIMILAR_WORDS: Final = 3
-_SIMILAR_SHARE: Final = 0.5
 _QUOTED = re.compile(re.escape(NOTE) + r"\n(`{3,})memory\n(.*?)\n\1(?!`)", re.DOTALL)
 
 
@@ -82,6 +80,8 @@ class Passage:
         until: When it ceased to be true; None: it has not.
         source: A trust label.
         is_concluded: Whether it was concluded from passages of its memory.
+        key: Identifies the passage; None: nothing refers to it.
+        later_key: Identifies a later passage that says the same, perhaps with another value; None if none is known.
     """
 
     memory: Hashable
@@ -94,6 +94,8 @@ class Passage:
     speaker: str | None = None
     source: str = "user"
     is_concluded: bool = False
+    key: Hashable | None = None
+    later_key: Hashable | None = None
 
 
 class Summary(NamedTuple):
@@ -235,6 +237,8 @@ class _Entry:
         self.start = passage.start
         self.position = passage.position
         self.is_concluded = passage.is_concluded
+        self.key = passage.key
+        self.later_key = passage.later_key
         self.day = day_of(passage.start)
         title = one_clean_line(passage.title, MAX_SHOWN_TITLE)
         self.group = (passage.memory, self.day, title)
@@ -256,18 +260,15 @@ class _Entry:
     @cached_property
     def words(self) -> frozenset[str]:
         """What it says, to be compared; of a question nothing."""
-        said = " ".join(self.lines)
-        return frozenset() if said.rstrip().endswith(("?", "？")) else frozenset(WORD.findall(said.casefold()))  # noqa: RUF001
+        return statement_words(" ".join(self.lines))
 
     def is_like(self, other: _Entry) -> bool:
         """Whether both say nearly the same, or one thing with another value."""
         if self.speaker_key != other.speaker_key and self.speaker_key and other.speaker_key:
             return False
-        fewer, more = sorted((len(self.words), len(other.words)))
-        if fewer < _SIMILAR_WORDS or fewer < _SIMILAR_SHARE * more:
-            return False
-        shared = len(self.words & other.words)
-        return shared >= _SIMILAR_WORDS and shared >= _SIMILAR_SHARE * (fewer + more - shared)
+        if self.key is not None and (self.key == other.later_key or other.key == self.later_key):
+            return True
+        return share_most_words(self.words, other.words)
 
     def write(self, number: int, later: int | None) -> list[str]:
         """Its lines.

@@ -121,6 +121,10 @@ class StoredVectors(NamedTuple):
     masses: NDArray[np.float32]
     vectors: NDArray[np.float32]
 
+    def by_number(self) -> dict[int, NDArray[np.float32]]:
+        """Each vector by its number."""
+        return dict(zip(self.numbers.tolist(), self.vectors, strict=True))
+
 
 class ChunkVectorRepository:
     """Rows of `chunk_vector_<generation>` and `embedding_cache`; a missing vector is a missing row."""
@@ -318,6 +322,13 @@ class ChunkVectorRepository:
             return found.only(are_among(found.numbers, ascending)[0])
 
         return await db.ask(_sql("find_dots_of", generation), params, read)
+
+    async def ask(
+        self, db: SqlExecutor, external_id: str, generation: int, numbers: NDArray[np.int64]
+    ) -> Deferred[StoredVectors]:
+        """Ask for given vectors; those that exist are answered."""
+        params = {"external_id": external_id, "numbers": bigint_array(numbers)}
+        return await db.ask(_sql("read_vectors", generation), params, lambda rows: stored_vectors(rows[0]))
 
     async def read(
         self, db: SqlExecutor, external_id: str, generation: int, numbers: Sequence[int] | NDArray[np.int64]

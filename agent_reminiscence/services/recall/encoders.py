@@ -20,18 +20,20 @@ class Encoder(NamedTuple):
         unrelated: The mean cosine between passages of a window, weighted by their length, up to which they speak of
             different things; None if it is not known.
         related: The one from which they speak of one thing; above `unrelated`.
+        same_topic: The cosine from which two statements are about the same, such as an old and a new address.
     """
 
     match: MatchModel | None = None
     unrelated: float | None = None
     related: float | None = None
+    same_topic: float | None = None
 
 
 # Means over texts: 0.10 to 0.20 in chats in which each line states another fact, 0.32 to 0.38 in conversations of two
 # people, 0.29 among the messages of a day. docs/adr/0051 has the table.
 _ENCODERS: Final[Mapping[str, Encoder]] = {
     WORDLLAMA_MODEL: Encoder(match=BUNDLED_MATCH),
-    "use-multilingual-3-q6-512": Encoder(match=SENTENCE_MATCH, unrelated=0.1, related=0.25),
+    "use-multilingual-3-q6-512": Encoder(match=SENTENCE_MATCH, unrelated=0.1, related=0.25, same_topic=0.55),
 }
 
 

@@ -30,8 +30,9 @@ from agent_reminiscence.projections.indexed_text import USER_KEY
 from agent_reminiscence.services.memories.admission import Admission, Admitted, sole_condition
 from agent_reminiscence.services.recall import narrowing
 from agent_reminiscence.services.recall.encoders import Encoder, known_encoder
+from agent_reminiscence.services.recall.hit_order import NEWEST_AMONG, newest_first, one_per_text
 from agent_reminiscence.services.recall.occurrences import in_numbers, occurrences, rarity_weights, said_within
-from agent_reminiscence.services.recall.question import Asked, day_number, read_question
+from agent_reminiscence.services.recall.question import Asked, day_number, read_question, topic_of
 from agent_reminiscence.services.recall.ranking import NOTHING_RANKED, Ranked, Weights, rank
 from agent_reminiscence.services.recall.score_parts import TermPostings, Whole
 from agent_reminiscence.services.recall.texts import TextReader, Texts, lasting_texts
@@ -79,7 +80,7 @@ class QuestionVector(NamedTuple):
     Attributes:
         external_id: Who asks.
         text: The redacted text.
-        vector: Of unit length; None if it is made once the word weights are known.
+        vector: Of unit length; None if it is made once it is known whom the question names, and how rare its words are.
         generation: The vector generation it is compared with.
     """
 
@@ -245,7 +246,7 @@ class Finder:
         found = {**read.found, **await self._search.find_terms(db, request.external_id, left)}
         asked = asked.bounded({term: len(where.numbers) for term, where in found.items()})
         words = occurrences(asked, found, {})
-        vector, encoder = await self._weigh(question, stream, words, len(texts.entries))
+        vector, encoder = await self._weigh(question, asked, stream, words, len(texts.entries))
         ranked = rank(
             texts.entries,
             in_numbers(asked, found, words, await self._reach(db, request, graph)),
@@ -256,7 +257,9 @@ class Finder:
             weights=self._weights_for(graph),
             encoder=encoder,
         )
-        return FoundRows(await self._read_best(db, request, stream, ranked, texts.repeating), is_found=ranked.found)
+        return FoundRows(
+            await self._read_best(db, request, stream, ranked, texts.repeating, encoder), is_found=ranked.found
+        )
 
     async def _find_among_many(
         self,
@@ -293,7 +296,7 @@ class Finder:
         # The rarest word is always read; and not all words of a long question have been.
         found = {**few, **await self._search.find_terms(db, tenant, [term for term in wanted if term not in few])}
         words = occurrences(asked, found, counts)
-        vector, encoder = await self._weigh(question, stream, words, stream.text_chunks)
+        vector, encoder = await self._weigh(question, asked, stream, words, stream.text_chunks)
         near = None
         if vector is not None:
             # What is ranked anyway need not be looked for.
@@ -302,7 +305,9 @@ class Finder:
         many = _Many(opened, asked, counts, found, vector, encoder, await self._reach(db, request, graph))
         if admitted is not None:
             ranked, texts = await self._rank_around(db, many, admitted.numbers, near, graph, admitted)
-            return FoundRows(await self._read_best(db, request, stream, ranked, texts.repeating), is_found=ranked.found)
+            return FoundRows(
+                await self._read_best(db, request, stream, ranked, texts.repeating, encoder), is_found=ranked.found
+            )
         weighed = narrowing.weigh([found[term] for term in rare], stream.text_chunks, many.mean_length)
         said_by = np.sort(found[many.speaker].numbers) if many.speaker in found else np.zeros(0, np.int64)
         if near is not None and vector is not None and len(said_by) <= narrowing.MAX_SAID:
@@ -326,7 +331,9 @@ class Finder:
             assert every is not None
             chosen = np.union1d(chosen, every.numbers[-narrowing.MAX_ADMITTED :])
             ranked, texts = await self._rank_around(db, many, chosen, near, graph, every)
-        return FoundRows(await self._read_best(db, request, stream, ranked, texts.repeating), is_found=ranked.found)
+        return FoundRows(
+            await self._read_best(db, request, stream, ranked, texts.repeating, encoder), is_found=ranked.found
+        )
 
     async def _name_speakers(
         self, db: SqlExecutor, request: SearchRequest, asked: Asked, entries: NDArray[np.void]
@@ -445,6 +452,7 @@ class Finder:
     async def _weigh(
         self,
         question: QuestionVector | None,
+        asked: Asked,
         stream: SearchedStream,
         words: Mapping[tuple[str, ...], TermPostings],
         chunks: int,
@@ -452,9 +460,11 @@ class Finder:
         """The question's vector, with rare words weighted up if its embedder can, and how to read its cosines."""
         if question is None:
             return None, None
+        # The speakers it names are known now. What it asks about them is looked for, whoever else it may be like.
+        topic = topic_of(question.text, stream.languages, asked.names)
         weigh = rarity_weights(words, stream.languages, chunks)
         try:
-            weighted = await self._embedding.get_weighted(question.text, weigh, question.generation)
+            weighted = await self._embedding.get_weighted(topic, weigh, question.generation)
         except EmbeddingError:
             weighted = None
         encoder = known_encoder(question.generation.model_name)
@@ -462,7 +472,7 @@ class Finder:
             return weighted, encoder
         if question.vector is not None:
             return question.vector, encoder
-        vector = await self._embedding.embed_question(question.external_id, question.text, question.generation)
+        vector = await self._embedding.embed_question(question.external_id, topic, question.generation)
         return vector, encoder
 
     async def _reach(self, db: SqlExecutor, request: SearchRequest, graph: GraphWeights | None) -> dict[int, float]:
@@ -500,31 +510,45 @@ class Finder:
         stream: SearchedStream,
         ranked: Ranked,
         repeating: NDArray[np.int64] | None,
+        encoder: Encoder | None,
     ) -> list[Row]:
-        """The rows of the best chunks, weighted by recency, importance, confidence and outcomes, best first."""
+        """The rows of the best chunks, weighted by recency, importance, confidence and outcomes, best first.
+
+        Each text once, and of what was said again with another value the newest first.
+        """
         if not len(ranked.scores):
             return []
-        # Chunks below this score cannot reach the best, whatever their importance and their outcomes.
+        most = max(request.limit, NEWEST_AMONG)
+        # Chunks below this share of a score cannot reach it, whatever their importance and their outcomes.
         spread = (1 + _SMALL_WEIGHTS) * (_OUTCOME_SPREAD if stream.has_outcomes else 1)
-        least = ranked.scores[min(request.limit, len(ranked.scores)) - 1] / spread
-        count = int(np.count_nonzero(ranked.scores >= least))
-        numbers = ranked.numbers[:count].tolist()
+        wanted = _wanted(ranked, most, spread)
+        vectors = None
+        if encoder is not None and encoder.same_topic is not None:
+            first_of_each = np.unique(ranked.alike[wanted], return_index=True)[1]
+            compared = ranked.numbers[wanted[np.sort(first_of_each)[: 2 * NEWEST_AMONG]]]
+            vectors = await self._texts.ask_vectors(db, request.external_id, stream.generation, compared)
+        numbers = ranked.numbers[wanted].tolist()
         stored = await self._search.read_hits(
             db,
             request,
             numbers,
-            repeating=[] if repeating is None else np.intersect1d(repeating, ranked.numbers[:count]).tolist(),
+            repeating=[] if repeating is None else np.intersect1d(repeating, numbers).tolist(),
             with_outcomes=stream.has_outcomes,
             is_last=not request.is_past,
         )
         weighed = []
-        for index, number in enumerate(numbers):
+        for index, number in zip(wanted.tolist(), numbers, strict=True):
             if row := stored.get(number):
                 factor = _small_factor(row, request.now)
+                row |= {"number": number, "only_asks": bool(ranked.only_asks[index])}
                 row["score"] = float(ranked.scores[index]) * factor * outcome_factor(row["successes"], row["failures"])
-                weighed.append((row, index, factor))
-        weighed.sort(key=lambda one: (-one[0]["score"], one[0]["chunk_id"]))
-        rows = [_with_parts(as_hit(row), ranked, index, factor) for row, index, factor in weighed[: request.limit]]
+                weighed.append(_with_parts(as_hit(row), ranked, index, factor))
+        weighed.sort(key=lambda row: (-row["score"], row["chunk_id"]))
+        known = {} if vectors is None else (await vectors.result()).by_number()
+        same_topic = None if encoder is None else encoder.same_topic
+        rows = newest_first(one_per_text(weighed), request.query, stream.languages, known, same_topic)[: request.limit]
+        for row in rows:
+            del row["number"], row["only_asks"]
         await self._name_as_then(db, request, rows)
         return rows
 
@@ -583,6 +607,18 @@ def _counted(
         found_in, own_in = read.count(word.numbers, max((counts.get(term, 0) for term in terms), default=0))
         counted[terms] = replace(word, found_in=found_in, own_in=own_in)
     return counted
+
+
+def _wanted(ranked: Ranked, most: int, spread: float) -> NDArray[np.intp]:
+    """The indices of the ranked chunks whose rows are read, ascending.
+
+    These are those that may be among the `most` best texts once they are weighted, and all with the same text as one of
+    them.
+    """
+    firsts = np.sort(np.unique(ranked.alike, return_index=True)[1])
+    last = firsts[min(most, len(firsts)) - 1]
+    likely = ranked.scores >= ranked.scores[last] / spread
+    return np.flatnonzero(np.isin(ranked.alike, ranked.alike[likely]))
 
 
 def _with_parts(row: Row, ranked: Ranked, index: int, factor: float) -> Row:

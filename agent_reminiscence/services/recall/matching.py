@@ -83,4 +83,5 @@ def match_of(
         logit = logit + cosine * model.cosine
     if lead is not None:
         logit = logit + lead * model.lead
-    return (1 / (1 + np.exp(-logit))).astype(np.float32)
+    match: NDArray[np.float32] = (1 / (1 + np.exp(-logit))).astype(np.float32)
+    return match

@@ -60,11 +60,15 @@ TRUSTED_SHARE: Final = 0.5
 """And this share of the question's words, weighted by rarity."""
 
 ASKING_SHARE: Final = 0.5
-"""A chunk that only asks keeps this share of its score, and of no more than the best of the others has: it often has all
-words of the question, and nothing that answers it."""
+"""A chunk that only asks keeps this share of its score, and of no more than the best of the others has: it often has
+all words of the question, and nothing that answers it."""
 
 UNKNOWN_SPEAKER: Final = 0.5
 """The part of the speaker's weight for a chunk without a known speaker: it is not someone else's."""
+
+# If there are fewer different texts among the candidates, all chunks are put in order, and as many of each text kept.
+_LEAST_TEXTS: Final = 100
+_MOST_COPIES: Final = 20
 
 _WINDOW_NAMES: Final = ("", "_before", "_around", "_wide")
 
@@ -147,6 +151,9 @@ class Ranked(NamedTuple):
     is asked for: whether anything falls into it."""
     hint: NDArray[np.bool_]
     """True if someone other than the one speaker asked about seems to have said this."""
+    only_asks: NDArray[np.bool_]
+    alike: NDArray[np.int64]
+    """Equal for chunks whose texts may be the same; different texts of chunks with vectors seldom have the same."""
 
 
 NOTHING_RANKED: Final = Ranked(
@@ -157,6 +164,8 @@ NOTHING_RANKED: Final = Ranked(
     match=np.zeros(0, np.float32),
     found=False,
     hint=np.zeros(0, np.bool_),
+    only_asks=np.zeros(0, np.bool_),
+    alike=np.zeros(0, np.int64),
 )
 
 
@@ -217,6 +226,13 @@ def rank(
     total = left
 
     best = _best(total, text, spoken_for, None if limit is None else max(limit, FOUND_AMONG))
+    alike = _alike(evidence, best)
+    if len(best) < np.count_nonzero(spoken_for) and len(np.unique(alike)) < _LEAST_TEXTS:
+        # One text may have been stored a thousand times. The others come after its first copies.
+        everything = _best(total, text, spoken_for, None)
+        alike = _alike(evidence, everything)
+        kept = np.flatnonzero(_copies(alike) < _MOST_COPIES)[: len(best)]
+        best, alike = everything[kept], alike[kept]
     match = _match(evidence, best, encoder)
     found = bool((match[:FOUND_AMONG] >= FOUND_FROM).any(where=~only_asks[best[:FOUND_AMONG]]))
     if question.period is not None and all(term.is_time for term in question.terms):
@@ -235,7 +251,36 @@ def rank(
         match=match[:limit],
         found=found,
         hint=_said_by_other(text, words, spoken, may_be_hit, indices),
+        only_asks=only_asks[indices],
+        alike=alike[:limit],
     )
+
+
+def _alike(evidence: _Evidence, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A number for each of `indices`, equal for equal texts.
+
+    These have the same length, speaker and dot product with the question or, without a vector, the same word score.
+    """
+    text, meaning = evidence.text, evidence.meaning
+    told = np.zeros((len(indices), 3), dtype=np.int64)
+    told[:, 0] = text.length[indices]
+    told[:, 1] = text.speaker[indices]
+    told[:, 2] = evidence.words.bm25[ALONE][indices].view(np.int32)
+    if meaning is not None:
+        told[:, 2] = np.where(meaning.is_known[indices], meaning.steps[indices], told[:, 2])
+    _, alike = np.unique(told, axis=0, return_inverse=True)
+    return alike.reshape(-1).astype(np.int64)
+
+
+def _copies(alike: NDArray[np.int64]) -> NDArray[np.intp]:
+    """For each entry, how many before it have the same number."""
+    order = np.argsort(alike, kind="stable")
+    _, firsts = np.unique(alike[order], return_index=True)
+    begins = np.zeros(len(alike), dtype=np.intp)
+    begins[firsts] = firsts
+    copies = np.zeros(len(alike), dtype=np.intp)
+    copies[order] = np.arange(len(alike)) - np.maximum.accumulate(begins)
+    return copies
 
 
 def _match(evidence: _Evidence, best: NDArray[np.int64], encoder: Encoder | None) -> NDArray[np.float32]:
@@ -376,6 +421,7 @@ class _Meaning:
     Attributes:
         cosines: One array of shape (n,) per window; 0 if negative or unknown.
         is_known: Shape (n,): which chunks have a vector.
+        steps: Shape (n,): the dot product of each chunk with the question, in steps; 0 without a vector.
         nearness: One array of shape (n,) per window, from 0 to 1: how far what it adds to the chunk speaks of the same.
     """
 
@@ -390,6 +436,8 @@ class _Meaning:
         sums, heading = running_sums(of_chunks), of_headings.take(text.heading_of)
         self.is_known = np.zeros(text.size, dtype=np.bool_)
         self.is_known[indices] = True
+        self.steps = np.zeros(text.size, dtype=np.int64)
+        self.steps[indices] = _whole_steps(dots[rows])
         self.cosines: list[NDArray[np.float32]] = []
         norms = vectors.norms["norms"].T.astype(np.float64)
         # An infinite norm gives a cosine of 0.

@@ -27,6 +27,7 @@ from agent_reminiscence.services.memories.admission import Admission
 from agent_reminiscence.services.recall.finding import Finder, FoundRows, Opened, Opening, QuestionVector
 from agent_reminiscence.services.recall.graph_list import NO_GRAPH, GraphPart, GraphRecall
 from agent_reminiscence.services.recall.outcomes import RunOutcomes
+from agent_reminiscence.services.recall.question import topic_of
 from agent_reminiscence.services.recall.standing import StandingReader, standing_hits
 from agent_reminiscence.services.recall.summary import summarise
 from agent_reminiscence.services.recall.uses import UseRecorder
@@ -231,6 +232,8 @@ class RetrievalService:
         """
         omitted = []
         rows = found.best.rows
+        if repeated := sum(len(row["same_text"]) for row in rows):
+            omitted.append(Omission(reason="same_text", count=repeated))
         tokens = self._tokens.count([row["content"] for row in rows])
         hits = [SearchHit(**row, tokens=count) for row, count in zip(rows, tokens, strict=True)]
         standing = standing_hits(found.standing, hits, self._tokens)
@@ -261,8 +264,11 @@ class RetrievalService:
             # The embedder may call anyone's server; and redacted questions resemble the stored texts.
             (query,) = await self._scrubber.scrub_texts([request.query])
             tenant = request.external_id
-            is_weighed = await self._embedding.weighs_locally(generation)
-            vector = None if is_weighed else await self._embedding.embed_question(tenant, query, generation)
+            vector = None
+            if not await self._embedding.embeds_locally(generation):
+                # Whom it names is known only once the texts have been read, and a server may be slow.
+                topic = topic_of(query, ())
+                vector = await self._embedding.embed_question(tenant, topic, generation)
             return QuestionVector(tenant, query, vector, generation), []
         except NoEmbedderError:
             return None, [_NO_VECTOR]

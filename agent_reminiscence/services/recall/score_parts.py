@@ -69,6 +69,7 @@ class Text:
 
     Attributes:
         size: The number of chunks, n. Arrays below have shape (n,) unless stated.
+        length: Each chunk's number of terms, without its heading's.
         headings: The numbers of the headings, ascending; `heading_of` is the index of each chunk's heading in it, and
             `heading_firsts` the index of the first chunk under each.
         start: The first index of each window around each chunk; one array per window.
@@ -110,7 +111,7 @@ class Text:
         self.heading_firsts = runs[first_runs]
         self.heading_of = np.repeat(of_run, np.diff(runs, append=self.size))
 
-        length = layout["length"].astype(np.int32)
+        self.length = length = layout["length"].astype(np.int32)
         heading_length = layout["heading_length"].astype(np.int32)
         sums = running_sums(length)
         self.lengths = [

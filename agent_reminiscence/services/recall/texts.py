@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent_reminiscence.database.connection import Deferred, SqlExecutor
-from agent_reminiscence.database.repositories.chunk_vector import Dots
+from agent_reminiscence.database.repositories.chunk_vector import Dots, StoredVectors
 from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.database.repositories.search import Layouts
 from agent_reminiscence.domain.canonical import beside_many
@@ -115,6 +115,12 @@ class TextReader:
     ) -> Dots:
         """Add to `known` the dot products of those `numbers` that it lacks."""
         return await _joined(known, await self._ask_more(db, external_id, vector, generation, known, numbers))
+
+    async def ask_vectors(
+        self, db: SqlExecutor, external_id: str, generation: int, numbers: NDArray[np.int64]
+    ) -> Deferred[StoredVectors]:
+        """Ask for the vectors of some chunks; they come with the next statement that is waited for."""
+        return await self._vectors.ask(db, external_id, generation, numbers)
 
     async def _ask_more(
         self,

@@ -21,10 +21,9 @@ from agent_reminiscence.domain.event import Event, is_user_kind
 from agent_reminiscence.domain.event_text import EVENT_LANGUAGE, indexed_event_text
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.index import FIRST, are_among, chunk_number, position_of
-from agent_reminiscence.embedders.wordllama import WORDLLAMA_MODEL
 from agent_reminiscence.exceptions import EmbeddingError, InvalidInputError, RedactionError
 from agent_reminiscence.resilience.retries import repeated
-from agent_reminiscence.services.recall.matching import BUNDLED_MATCH
+from agent_reminiscence.services.recall.encoders import known_encoder
 from agent_reminiscence.services.recall.occurrences import in_numbers, occurrences, rarity_weights
 from agent_reminiscence.services.recall.question import read_question
 from agent_reminiscence.services.recall.ranking import Vectors, rank
@@ -184,7 +183,7 @@ class EventSearch:
                 in_numbers(asked, found, words, {}),
                 None if vector is None else _compare(layout, stored, np.array(vector, dtype=np.float32)),
                 limit=k,
-                cosine_match=BUNDLED_MATCH if generation.model_name == WORDLLAMA_MODEL else None,
+                encoder=known_encoder(generation.model_name),
             )
             return [position_of(number) for number in ranked.numbers.tolist()]
 

@@ -139,14 +139,13 @@ class EmbeddingService:
     async def _embed_questions(self, generation: Generation, texts: Sequence[str]) -> list[list[float]]:
         return await (await self._embedder(generation)).embed_queries(texts)
 
-    async def weighs_locally(self, generation: Generation) -> bool:
-        """Whether `get_weighted` can embed most questions in this process.
+    async def embeds_locally(self, generation: Generation) -> bool:
+        """Whether a question is embedded in this process, and may wait until the tenant's texts have been read.
 
         Raises:
             EmbeddingError: There is no embedder for the generation's model.
         """
-        embedder = await self._generations.embedder(generation)
-        return embedder.is_local and embedder.has_own("embed_weighted")
+        return (await self._generations.embedder(generation)).is_local
 
     async def get_weighted(
         self, text: str, weigh: Callable[[str], float], generation: Generation

@@ -461,7 +461,7 @@ class Finder:
         if question is None:
             return None, None
         # The speakers it names are known now. What it asks about them is looked for, whoever else it may be like.
-        topic = topic_of(question.text, stream.languages, asked.names)
+        topic = topic_of(question.text, stream.languages, {*asked.names, *asked.short_names})
         weigh = rarity_weights(words, stream.languages, chunks)
         try:
             weighted = await self._embedding.get_weighted(topic, weigh, question.generation)

@@ -38,6 +38,9 @@ STANDING: Final = 64
 ASKS: Final = 128
 """The chunk only asks, and it is the user, an agent or nobody in particular who does."""
 
+OF_SELF: Final = 256
+"""The user says what he is, has or does: a sentence with "I" as its subject."""
+
 LAYOUT_DTYPE: Final = np.dtype(
     [
         ("number", ">i8"),

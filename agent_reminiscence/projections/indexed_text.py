@@ -13,12 +13,13 @@ from datetime import date, datetime
 
 from agent_reminiscence.database.repositories.text_index import PostedText
 from agent_reminiscence.domain.canonical import sha256
-from agent_reminiscence.domain.index import ASKS, QUESTION, STANDING, TIME_WORDS, USER, speaker_term
+from agent_reminiscence.domain.index import ASKS, OF_SELF, QUESTION, STANDING, TIME_WORDS, USER, speaker_term
 from agent_reminiscence.domain.said import SaidFrom, said_parts
 from agent_reminiscence.text.asking import only_asks
 from agent_reminiscence.text.days import day_of
 from agent_reminiscence.text.folding import fold_name
 from agent_reminiscence.text.periods import day_terms, has_time_words, is_question, mentioned_periods
+from agent_reminiscence.text.self_talk import is_of_self
 from agent_reminiscence.text.standing import is_standing
 from agent_reminiscence.text.words import analyse
 
@@ -45,7 +46,7 @@ class IndexedText:
     Attributes:
         words: Its number of terms, including repeats.
         terms: The count of each term: its words, the days it mentions, and its speaker.
-        flags: Its kind: `QUESTION`, `TIME_WORDS`, `USER`, `ASKS`, `STANDING` of `domain.index`.
+        flags: Its kind: `QUESTION`, `TIME_WORDS`, `USER`, `ASKS`, `STANDING`, `OF_SELF` of `domain.index`.
         text_hash: SHA-256 of the text that is embedded.
     """
 
@@ -75,7 +76,7 @@ def index_chunk(
 
 
 def _flags_of_speech(text: str, language: str, speaker_key: str | None) -> int:
-    """`ASKS` and `STANDING`, which depend on who says it."""
+    """`ASKS`, `STANDING` and `OF_SELF`, which depend on who says it."""
     # What others say binds nobody, and an assistant says "I never …" of itself.
     is_users = speaker_key is None or speaker_key == USER_KEY
     if not is_users and speaker_key not in AGENT_KEYS:
@@ -83,7 +84,9 @@ def _flags_of_speech(text: str, language: str, speaker_key: str | None) -> int:
     said = _without_label(text, speaker_key)
     if only_asks(said, language):
         return ASKS
-    return STANDING if is_users and is_standing(said, language) else 0
+    if not is_users:
+        return 0
+    return (STANDING if is_standing(said, language) else 0) | (OF_SELF if is_of_self(said, language) else 0)
 
 
 def index_fact(content: str, start_date: datetime, *, language: str) -> IndexedText:

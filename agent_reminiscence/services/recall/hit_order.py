@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -10,18 +11,37 @@ from numpy.typing import NDArray
 
 from agent_reminiscence.database.connection import Row
 from agent_reminiscence.text.alike import share_most_words, statement_words
-from agent_reminiscence.text.folding import fold_text, without_speaker
+from agent_reminiscence.text.folding import WORD, fold_text, without_speaker
+from agent_reminiscence.text.languages import stop_words
 from agent_reminiscence.text.words import analyse
 
 NEWEST_AMONG: Final = 10
 """How many of the best hits are compared with the first; not more for a larger limit, so that a smaller one returns the
 first hits of a larger one."""
+# A later statement takes the first place only with this share of its score: it has to answer the question, too.
 _LEAST_SHARE: Final = 0.4
-"""A later statement takes the first place only with this share of its score: it has to answer the question, too."""
+
+# A copy has at most this many characters around what it repeats, which has at least as many as this.
+_MOST_AROUND: Final = 30
+_LEAST_COPIED: Final = 12
+_DENYING: Final = frozenset(
+    word
+    for words in (
+        "no not never nor none without nobody nothing neither false wrong untrue if unless when until",
+        "nicht kein keine nie niemals ohne falls wenn ne pas jamais sans si non nunca jamás sin mai senza não sem",
+        "niet geen nooit не нет никогда без если 不 没 不是",
+    )
+    for word in words.split()
+)
+# A text without its own language is read as English.
+_DEFAULT_LANGUAGES: Final = ("en",)
 
 
 def one_per_text(rows: Sequence[Row]) -> list[Row]:
     """Keep the best of the rows with equal words by the same speaker.
+
+    Words are equal, too, if one row only has a few around those of the other: "Remember: …", "as I said". Words that
+    deny, and numbers and signs, make a difference.
 
     Args:
         rows: Best first, with `chunk_id`, `content`, `speaker` and `said_at`.
@@ -30,17 +50,34 @@ def one_per_text(rows: Sequence[Row]) -> list[Row]:
         The rows that are kept, in their order, with `same_text`, the chunks left out for each, best first; and
         `last_said_at`, when its words were last said.
     """
-    kept: dict[tuple[str, str], Row] = {}
+    kept: dict[str, list[tuple[str, Row]]] = {}
+    firsts: list[Row] = []
     for row in rows:
-        speaker = row["speaker"]
-        text = fold_text(without_speaker(row["content"], speaker))
-        first = kept.setdefault((text, (speaker or "").casefold()), row)
-        if first is row:
+        text = fold_text(_said(row))
+        others = kept.setdefault((row["speaker"] or "").casefold(), [])
+        first = next((other for known, other in others if _is_copy(text, known)), None)
+        if first is None:
             row["same_text"], row["last_said_at"] = [], row["said_at"]
+            others.append((text, row))
+            firsts.append(row)
         else:
             first["same_text"].append(row["chunk_id"])
             first["last_said_at"] = max(first["last_said_at"], row["said_at"])
-    return list(kept.values())
+    return firsts
+
+
+def _is_copy(text: str, other: str) -> bool:
+    """Whether two folded texts are equal but for a few words around one of them."""
+    if text == other:
+        return True
+    shorter, longer = sorted((text, other), key=len)
+    if not _LEAST_COPIED <= len(shorter) >= len(longer) - _MOST_AROUND:
+        return False
+    before, core, after = longer.partition(shorter.rstrip("!"))
+    if not core or before[-1:].isalnum() or after[:1].isalnum():
+        return False
+    around = WORD.findall(f"{before} {after}")
+    return not any(word in _DENYING or not word.isalpha() for word in around)
 
 
 def newest_first(
@@ -52,9 +89,8 @@ def newest_first(
 ) -> list[Row]:
     """Give the first place to the newest statement of what the first hit says.
 
-    Those that say the same, perhaps with another value, share their places, the newest first, and each of the others has
-    the newest as `later`. A statement that lacks a number or sign which the question shares with the first hit is about
-    something else.
+    Those that say the same, perhaps with another value, share their places, the newest first, and each of the others
+    has the newest as `later`.
 
     Args:
         rows: Best first; those of `one_per_text`, with `number`, `score`, and whether each `only_asks`.
@@ -64,23 +100,13 @@ def newest_first(
     """
     if len(rows) < 2 or rows[0]["only_asks"]:
         return list(rows)
-    first = rows[0]
-    exact = _exact_words(query, languages)
-    named = exact & _exact_words(first["content"], languages)
-    words = statement_words(_said(first))
+    first = _Statement(rows[0], languages)
+    asked = frozenset(term for language in languages or _DEFAULT_LANGUAGES for term in analyse(query, language))
     places = [0]
     for place, row in enumerate(rows[1:NEWEST_AMONG], start=1):
-        if (
-            row["said_at"] != first["said_at"]
-            and row["score"] >= _LEAST_SHARE * first["score"]
-            and _may_be_same(row["speaker"], first["speaker"])
-            and not row["only_asks"]
-            and named <= _exact_words(row["content"], languages)
-            and (
-                share_most_words(words, statement_words(_said(row)))
-                or _cosine(vectors, first["number"], row["number"]) >= (2.0 if same_topic is None else same_topic)
-            )
-        ):
+        if row["said_at"] == first.row["said_at"] or row["score"] < _LEAST_SHARE * first.row["score"]:
+            continue
+        if not row["only_asks"] and first.is_same(_Statement(row, languages), asked, vectors, same_topic):
             places.append(place)
     if len(places) == 1:
         return list(rows)
@@ -93,21 +119,59 @@ def newest_first(
     return ordered
 
 
+class _Statement:
+    """A row as it is compared with another.
+
+    Attributes:
+        terms: Of its words and signs.
+    """
+
+    def __init__(self, row: Row, languages: Sequence[str]) -> None:
+        self.row = row
+        self._text = _said(row)
+        self._languages = languages or _DEFAULT_LANGUAGES
+        self.terms = frozenset(term for language in self._languages for term in analyse(self._text, language))
+
+    def is_same(
+        self,
+        other: _Statement,
+        asked: frozenset[str],
+        vectors: Mapping[int, NDArray[np.float32]],
+        same_topic: float | None,
+    ) -> bool:
+        """Whether `other` says the same at another time, perhaps with another value.
+
+        Args:
+            asked: The terms of the question.
+        """
+        speaker, another = self.row["speaker"], other.row["speaker"]
+        if (speaker and another and speaker.casefold() != another.casefold()) or self._names_another_subject(other):
+            return False
+        lacking = (asked & self.terms) - other.terms
+        if share_most_words(statement_words(self._text), statement_words(other._text)):
+            # Of sentences of one form, the question means that with its words.
+            return not lacking
+        # A number or a sign of the question says which of several things it means.
+        if not all(map(str.isalpha, lacking)) or same_topic is None:
+            return False
+        number, its_number = self.row["number"], other.row["number"]
+        if number not in vectors or its_number not in vectors:
+            return False
+        return float(vectors[number] @ vectors[its_number]) >= same_topic
+
+    def _names_another_subject(self, other: _Statement) -> bool:
+        """Whether both begin with what they are about, and it differs: "Ruth's fee is 45", "Nina's fee is 60"."""
+        subject, another = self._opening(), other._opening()
+        return bool(subject and another) and subject != another
+
+    def _opening(self) -> str:
+        """The first word of the text, if it is neither grammar nor in lower case; '' otherwise."""
+        word = WORD.search(self._text)
+        if word is None or not (word[0][0].isupper() or word.start()):
+            return ""
+        opening = re.split("['\u2019]", word[0].casefold())[0]
+        return "" if any(opening in stop_words(language) for language in self._languages) else opening
+
+
 def _said(row: Row) -> str:
     return without_speaker(row["content"], row["speaker"])
-
-
-def _may_be_same(speaker: str | None, other: str | None) -> bool:
-    return not speaker or not other or speaker.casefold() == other.casefold()
-
-
-def _cosine(vectors: Mapping[int, NDArray[np.float32]], number: int, other: int) -> float:
-    if number not in vectors or other not in vectors:
-        return -1.0
-    return float(vectors[number] @ vectors[other])
-
-
-def _exact_words(text: str, languages: Collection[str]) -> frozenset[str]:
-    """The terms of `text` that tell nearly equal statements apart: with a digit or a sign."""
-    terms = (term for language in languages or ("en",) for term in analyse(text, language))
-    return frozenset(term for term in terms if not term.isalpha())

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from agent_reminiscence.database.repositories.search import FoundTerm
 from agent_reminiscence.domain.index import distinct
+from agent_reminiscence.projections.indexed_text import USER_KEY
 from agent_reminiscence.services.recall.question import Asked
 from agent_reminiscence.services.recall.ranking import Question
 from agent_reminiscence.services.recall.score_parts import TermPostings, idf
@@ -31,6 +32,7 @@ def in_numbers(
         first_person=asked.first_person,
         period=asked.period,
         asks_when=asked.asks_when,
+        about_user=asked.about == USER_KEY,
         said=said_within(asked, found),
         graph=reached or None,
     )

@@ -8,7 +8,8 @@ and never extend into another memory; the middle chunk's heading counts once in 
     own   = trust · W_0 + (1 − trust) · M_0
     score = (Σ words_w   · (trust · (near_w · W_w + (1 − near_w) · own) + (1 − trust) · M_0)
              + Σ meaning_w · (near_w · M_w + (1 − near_w) · M_0)
-             + speaker + date + said + when − question + own_words + graph)  /  sum of the weights that could apply
+             + speaker + date + said + when − question + own_words + of_self + graph)
+            / sum of the weights that could apply
 
 Two numbers between 0 and 1 decide what counts. `trust` is how far the question's words lead: they count for as much as
 the best window has of them, and meaning for the rest (`_trust_in_words`). `near_w` is how far the passages of a window
@@ -34,7 +35,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_reminiscence.domain.index import ASKS, DUPLICATE, QUESTION, TIME_WORDS, USER
+from agent_reminiscence.domain.index import ASKS, DUPLICATE, OF_SELF, QUESTION, TIME_WORDS, USER
 from agent_reminiscence.services.recall.encoders import Encoder
 from agent_reminiscence.services.recall.matching import (
     FOUND_AMONG,
@@ -91,6 +92,8 @@ class Weights:
     question: float = 0.3
     """Subtracted: a chunk that asks a question seldom answers one."""
     own_words: float = 0.5
+    of_self: float = 2.0
+    """What a user says of himself, if the question is about nothing else: no word leads to it."""
     graph: float = 2.0
     """Maximum, reached if what the question names is rare: from 1.9 on, questions over two hops are answered."""
 
@@ -118,6 +121,8 @@ class Question:
     asks_when: bool = False
     said: NDArray[np.int64] | None = None
     """Numbers of chunks that mention a time within the period; None is none."""
+    about_user: bool = False
+    """The question is about the user and nothing else: "What do you know about me?"."""
     graph: Mapping[int, float] | None = None
     """The weight of each chunk that the graph reaches, by number; above 0. None is none."""
 
@@ -148,7 +153,7 @@ class Ranked(NamedTuple):
     """From 0 to 1, in absolute terms: the likelihood that the question is about something discussed here."""
     found: bool
     """Whether one of the `FOUND_AMONG` best matches at least `FOUND_FROM`, even if `limit` is smaller. If only a time
-    is asked for: whether anything falls into it."""
+    is asked for: whether anything falls into it; if only the user is: whether he said anything of himself."""
     hint: NDArray[np.bool_]
     """True if someone other than the one speaker asked about seems to have said this."""
     only_asks: NDArray[np.bool_]
@@ -240,6 +245,10 @@ def rank(
         lies_there = (text.day >= question.period[0]) & (text.day <= question.period[1]) | text.are_named(question.said)
         match = lies_there[best].astype(np.float32)
         found = bool((lies_there & may_be_hit).any())
+    if question.about_user:
+        of_self = (text.flags & OF_SELF) != 0
+        match = np.where(of_self[best], 1, match).astype(np.float32)
+        found = found or bool((of_self & may_be_hit).any())
     indices = best[:limit]
     scale = 1 / possible if possible else 0.0
     return Ranked(
@@ -370,6 +379,9 @@ def _parts(
     if question.asks_when:
         possible += weights.when
         parts["when"] = weights.when * ((text.flags & TIME_WORDS) != 0)
+    if question.about_user:
+        possible += weights.of_self
+        parts["of_self"] = weights.of_self * ((text.flags & OF_SELF) != 0)
     if len(question.terms) >= OWN_WORDS_MIN_TERMS:
         possible += weights.own_words
         surplus = np.maximum(evidence.words.share_alone - OWN_WORDS_FROM, 0)

@@ -1,6 +1,6 @@
 """Searches until its standard input ends, and then says on its standard output how that went, as one JSON object.
 
-Run as a script by `test_reembed.py`, with the embedded server's folder, the dimension that its settings name, and the
+Run as a script by `test_reembed.py`, with the embedded server's folder, the settings of the embedder as JSON, and the
 number of external_ids. Every question is what one chunk says, so that chunk is among the answers, by its vector too.
 `failed` holds what went otherwise.
 """
@@ -52,10 +52,10 @@ async def _search(memory: AgentMem, tenants: int, result: dict[str, Any], dice: 
         result["failed"]["not found by its vector"] += 1
 
 
-async def _main(data_dir: str, dimension: int, tenants: int) -> None:
+async def _main(data_dir: str, embedder: dict[str, Any], tenants: int) -> None:
     result: dict[str, Any] = {"searches": 0, "failed": Counter(), "models": Counter()}
     ended = asyncio.ensure_future(asyncio.to_thread(sys.stdin.buffer.read))
-    settings = writer.settings_for(data_dir, embedding_dimension=dimension)
+    settings = writer.settings_for(data_dir, **embedder)
     async with AgentMem(settings) as memory:
         for number in itertools.count():
             if ended.done():
@@ -69,4 +69,4 @@ async def _main(data_dir: str, dimension: int, tenants: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
+    asyncio.run(_main(sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3])))

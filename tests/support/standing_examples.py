@@ -267,6 +267,7 @@ I've got a bad knee.
 I can't do stairs any more since the accident.
 No smileys in my emails.
 We're Muslim, so no alcohol and no pork.
+I keep a vegan kitchen.
 We are a meat-free household.
 I gave up alcohol for good.
 Nothing with wine or beer for me.
@@ -302,6 +303,49 @@ I'm a night owl, evenings suit me best.
 I'm on a gluten-free diet.
 Mind that I use a hearing aid.
 I need subtitles.
+Everything you write to me should be in Norwegian.
+My replies have to be in Polish, always.
+I'm allergic to shrimp.
+Nothing in my calendar before half past nine.
+Leave my lunch hour alone.
+I get around on crutches.
+I'd like you to leave out the smileys.
+We keep a kosher home.
+Presents may cost 100 dollars, no more.
+I think in Celsius.
+Our code base is TypeScript only.
+I'd like to be addressed as Captain Reyes.
+Saturday mornings are for my daughter's football.
+Ferries make me throw up.
+Show me every message before it goes to a customer.
+I like to sit by the window on trains.
+Libraries with a GPL licence are not allowed in this project.
+My shoulder is ruined, so nothing over my head.
+Lists are easier for me than running text.
+Use short words, I'm learning English.
+No phone calls, I stammer.
+I don't want to be reminded of my ex.
+Vegetarian meals only for me.
+Please remember I'm blind.
+Keep swear words out of it.
+Answer like a friend, not like a lawyer.
+I need wheelchair access wherever we go.
+I won't set foot on a plane.
+Two glasses of wine are my maximum.
+Our budget for a hotel is 90 euros a night.
+I prefer to pay in cash.
+Dates please in ISO format.
+My mother must not hear about the surgery.
+I never answer the phone after eight.
+Pork is forbidden in our house.
+On Sundays I don't look at messages.
+Mention the source whenever you quote a number.
+If you are unsure, say so.
+Ask when something is unclear instead of guessing.
+Tests first, then code.
+I hate being called Miss.
+Never suggest cilantro.
+I'm on call on Tuesdays, so keep them free.
 """,
     "es": """
 Respóndeme siempre en catalán.

@@ -96,6 +96,10 @@ def _show_hits(out: Console, result: RetrievalResult) -> None:
         say(out, "Nothing found.")
     elif not result.found:
         say(out, "Weak match; the closest hits:")
+    if result.standing:
+        say(out, "Always holds:", style="bold")
+    for hit in result.standing:
+        say(out, f"{hit.said_at:%Y-%m-%d} {hit.content.strip()}", indent=4)
     for number, hit in enumerate(result.hits, start=1):
         say(out, f"[{number}] {source_line(hit)}", style="bold")
         say(out, hit.content.strip(), indent=4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from agent_reminiscence.domain.index import (
     NORMS_DTYPE,
     POSTING_DTYPE,
     QUESTION,
+    STANDING,
     TIME_WORDS,
     USER,
     WINDOWS,
@@ -31,6 +33,7 @@ from agent_reminiscence.domain.index import (
     posting_numbers,
 )
 from agent_reminiscence.text.periods import day_terms, has_time_words, is_question, mentioned_periods
+from agent_reminiscence.text.standing import is_standing
 from agent_reminiscence.text.words import analyse
 
 _EPOCH = date(1970, 1, 1)
@@ -129,7 +132,8 @@ async def check_index(db: SqlExecutor, external_id: str) -> None:
             expected[chunk["number"]].terms["\x03" + sha256(chunk["speaker_key"].encode())[:4].hex()] = 1
         assert chunk["words"] == expected[chunk["number"]].words
         assert chunk["text_hash"] == sha256(text.encode())
-        assert chunk["text_flags"] == _text_flags(text, language, said, chunk["speaker_key"])
+        held = None if chunk["derived_from"] is not None else text
+        assert chunk["text_flags"] == _text_flags(text, language, said, chunk["speaker_key"], held)
     for heading in headings:
         text = _dated(heading["day"]) + " " + heading["title"]
         found = analyse(text, languages.of(heading["memory_id"]))
@@ -326,11 +330,21 @@ def _posted(text: str, language: str, said: Sequence[tuple[str, date]]) -> Poste
     return Posted(len(found), terms)
 
 
-def _text_flags(text: str, language: str, said: Sequence[tuple[str, date]], speaker_key: str | None) -> int:
+def _text_flags(
+    text: str, language: str, said: Sequence[tuple[str, date]], speaker_key: str | None, held: str | None
+) -> int:
+    """The flags of a text.
+
+    Args:
+        held: What may say what always holds; None of a fact.
+    """
+    if held is not None and speaker_key == "user":
+        held = re.sub(r"^user:\s*", "", held, flags=re.IGNORECASE)
     return (
         (QUESTION if is_question(text) else 0)
         | (TIME_WORDS if has_time_words(text, _mentioned(said, language), (language,)) else 0)
         | (USER if speaker_key == "user" else 0)
+        | (STANDING if held is not None and speaker_key in {"user", None} and is_standing(held, language) else 0)
     )
 
 

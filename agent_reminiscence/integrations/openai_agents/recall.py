@@ -199,7 +199,9 @@ def _prompt(result: RetrievalResult | None, items: Sequence[Any], token_budget: 
     # No text has blank lines by now, so no passage matches across two messages.
     visible = "\n\n".join(_compact(text_of(item)) for item in items if role_of(item) is not None)
     hits = [hit for hit in result.hits if not _is_visible(hit, f"\n{visible}\n")]
-    return result.model_copy(update={"hits": tuple(hits[:_MAX_PASSAGES])}).as_prompt(token_budget)
+    standing = tuple(hit for hit in result.standing if not _is_visible(hit, f"\n{visible}\n"))
+    new = {"hits": tuple(hits[:_MAX_PASSAGES]), "standing": standing}
+    return result.model_copy(update=new).as_prompt(token_budget)
 
 
 def _is_visible(hit: SearchHit, visible: str) -> bool:

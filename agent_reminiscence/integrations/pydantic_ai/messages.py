@@ -27,8 +27,9 @@ from pydantic_core import to_json
 
 from agent_reminiscence.config.constants import MAX_CONTENT_CHARACTERS
 from agent_reminiscence.domain.filter import MAX_CONDITIONS, Filter
-from agent_reminiscence.domain.retrieval import RetrievalResult
+from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit, as_passage
 from agent_reminiscence.domain.turn import Turn
+from agent_reminiscence.text.rendering import choose_standing
 
 ORIGIN: Final = "agent_reminiscence"
 """The `origin` in the metadata of what this shows to a model. What carries it is never stored again."""
@@ -126,14 +127,16 @@ def filter_beside(run_ids: Sequence[str], where: Filter | None = None) -> Filter
 def render_new(result: RetrievalResult, window: Window, token_budget: int) -> Recalled:
     """The hits that the model does not see yet, within a budget."""
     runs = frozenset(window.run_ids)
-    hits = tuple(
-        hit
-        for hit in result.hits
-        if str(hit.chunk_id) not in window.chunk_ids and runs.isdisjoint(_runs_of(hit.metadata))
-    )
-    text = result.model_copy(update={"hits": hits}).as_prompt(token_budget)
+
+    def is_new(hit: SearchHit) -> bool:
+        return str(hit.chunk_id) not in window.chunk_ids and runs.isdisjoint(_runs_of(hit.metadata))
+
+    hits = tuple(filter(is_new, result.hits))
+    standing = tuple(filter(is_new, result.standing))
+    text = result.model_copy(update={"hits": hits, "standing": standing}).as_prompt(token_budget)
+    shown = [standing[index] for index in choose_standing([as_passage(hit) for hit in standing], token_budget)]
     # No text of a memory can begin a line like this.
-    shown = [hits[number - 1] for number in sorted({int(found) for found in _NUMBER.findall(text)})]
+    shown += [hits[number - 1] for number in sorted({int(found) for found in _NUMBER.findall(text)})]
     return Recalled(
         text=text,
         chunk_ids=tuple(str(hit.chunk_id) for hit in shown),

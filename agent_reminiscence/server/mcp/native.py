@@ -42,6 +42,7 @@ from agent_reminiscence.server.mcp.results import (
     Listed,
     ListedMemories,
     Recalled,
+    Standing,
     Version,
     Written,
 )
@@ -207,7 +208,11 @@ async def _recall(call: Call, asked: RecallArguments) -> tuple[Recalled, str]:
     ]
     call.backing.count_recall()
     omitted = {one.reason: one.count for one in result.omitted}
-    return Recalled(found=result.found, hits=hits, omitted=omitted), recalled_text(result)
+    standing = [
+        Standing(memory_id=hit.memory_id, content=hit.content, said_at=hit.said_at, source=hit.source)
+        for hit in result.standing
+    ]
+    return Recalled(found=result.found, standing=standing, hits=hits, omitted=omitted), recalled_text(result)
 
 
 async def _remember(call: Call, asked: RememberArguments) -> tuple[Written, str]:

@@ -25,12 +25,15 @@ def beginning(text: str, most: int) -> str:
 def recalled_text(result: RetrievalResult) -> str:
     """Passages, and the memories that they are from."""
     text = search_text(result)
-    if not result.hits:
+    if not result.hits and not result.standing:
         return text
     numbers: dict[UUID, list[int]] = {}
+    first = {hit.chunk_id for hit in result.standing}
     for number, hit in enumerate(result.hits, start=1):
-        numbers.setdefault(hit.memory_id, []).append(number)
-    return "\n".join([text, "Memories:", *_ids(numbers)])
+        if hit.chunk_id not in first:
+            numbers.setdefault(hit.memory_id, []).append(number)
+    always = [f"always: {memory_id}" for memory_id in dict.fromkeys(hit.memory_id for hit in result.standing)]
+    return "\n".join([text, "Memories:", *always, *_ids(numbers)])
 
 
 def listed_text(memories: Sequence[ActiveMemory], next_after: UUID | None, most: int) -> str:

@@ -34,10 +34,20 @@ class Hit(Result):
     match: float = Field(description="0 to 1: how much of the question it covers.")
 
 
+class Standing(Result):
+    """A statement that always holds."""
+
+    memory_id: UUID
+    content: str
+    said_at: datetime
+    source: Source
+
+
 class Recalled(_Quoting):
     """What `recall` returns."""
 
     found: bool = Field(description="False: a weak match; the hits may be about something else.")
+    standing: list[Standing] = Field(default_factory=list, description="What always holds, whatever is asked.")
     hits: list[Hit] = Field(description="Best first.")
     omitted: dict[str, int] = Field(default_factory=dict, description="How many were left out, by reason.")
 

@@ -219,6 +219,7 @@ class AgentMem:
         language: str | None = None,
         key: str | None = None,
         if_exists: IfExists = "error",
+        pinned: bool | None = None,
         idempotency_key: str | None = None,
     ) -> ActiveMemory:
         """Remember a text. It is stored verbatim and searchable as soon as this returns.
@@ -241,6 +242,8 @@ class AgentMem:
             if_exists: What to do if an active memory has the key. "error" refuses. "update" makes that memory what this
                 call would have created: title, content, description and metadata are replaced, as a new version; if
                 they are the same already, nothing is written. "return" leaves it as it is and returns it.
+            pinned: True: its text is in `standing` of each result and before everything else in a prompt, whatever is
+                asked. None pins nothing, and leaves an older memory that `if_exists` found as it is.
             idempotency_key: A second call with the same key and request returns the first call's result.
 
         Returns:
@@ -274,6 +277,7 @@ class AgentMem:
                 language=None if language is None else check_language(language),
                 key=named,
                 if_exists=validation.if_exists(if_exists, named),
+                pinned=None if pinned is None else validation.flag("pinned", pinned),
                 idempotency_key=validation.optional_identifier("idempotency_key", idempotency_key),
             )
             memory = await parts.services.manager.create(request)
@@ -338,6 +342,7 @@ class AgentMem:
         conversation_id: str | None = None,
         source: Source = "user",
         language: str | None = None,
+        pinned: bool | None = None,
         expected_version: int | None = None,
         idempotency_key: str | None = None,
     ) -> ActiveMemory:
@@ -357,6 +362,7 @@ class AgentMem:
                 memory holds already is left out; if all are, nothing is written and the memory is returned as it is.
             language: The memory's language from now on, unchanged passages included. None keeps it, but a language
                 that was only assumed is detected again from the new text.
+            pinned: True pins the memory, False undoes it, None leaves it as it is.
             expected_version: The version you read; the update is refused if another writer was first.
             conversation_id: Moves the memory to this conversation; None leaves it in its own.
             occurred_at: When the change became true in the world, with a time zone; None is now. An update with an
@@ -404,8 +410,9 @@ class AgentMem:
                 given = {"title": title, "content": content, "description": description, "metadata": metadata}
                 if others := [name for name, value in given.items() if not isinstance(value, Unset)]:
                     raise InvalidInputError(f"append cannot be combined with {others[0]}; make two calls")
-                if language is not None:
-                    raise InvalidInputError("append cannot be combined with language; make two calls")
+                for name, value in (("language", language), ("pinned", pinned)):
+                    if value is not None:
+                        raise InvalidInputError(f"append cannot be combined with {name}; make two calls")
                 text = validation.content(append, "append") if isinstance(append, str) else None
                 addition = AppendTextRequest(
                     text=text, turns=() if text is not None else validation.turns("append", append), **named_and_dated()
@@ -422,9 +429,11 @@ class AgentMem:
                 changes["description"] = validation.description(description)
             if not isinstance(metadata, Unset):
                 changes["metadata"] = validation.memory_metadata(metadata, changes.get("content"))
+            if pinned is not None:
+                changes["pinned"] = validation.flag("pinned", pinned)
             if not changes and language is None:
                 raise InvalidInputError(
-                    "nothing to change; pass title, content, description, metadata, append or language"
+                    "nothing to change; pass title, content, description, metadata, append, language or pinned"
                 )
             request = UpdateRequest(
                 changes=changes,
@@ -434,7 +443,7 @@ class AgentMem:
             if named_id is not None:
                 operation.note(memory_id=str(named_id))
             memory = await parts.services.manager.update(request)
-            quoted = changes.keys() - {"metadata"}
+            quoted = changes.keys() - {"metadata", "pinned"}
             operation.quote(**{name: getattr(memory, name) for name in quoted})
             operation.note(**_written(memory))
             return memory

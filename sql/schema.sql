@@ -153,6 +153,7 @@ CREATE INDEX memory_event_kind_idx ON memory_event (external_id, kind, conversat
 -- only appended to it. What was appended to a text of 32 chunks or more stands in memory_segment; segments counts its rows.
 -- key is the caller's own name for the memory; among those not archived,
 -- no other memory has it. COLLATE "C" orders keys by code point, so that those with a common prefix are one range.
+-- What is pinned is shown whatever is asked.
 CREATE TABLE active_memory (
     external_id text NOT NULL,
     memory_id uuid NOT NULL,
@@ -177,6 +178,7 @@ CREATE TABLE active_memory (
     segments integer NOT NULL,
     chunk_ids uuid[] NOT NULL,
     chunk_starts integer[] NOT NULL,
+    pinned boolean NOT NULL DEFAULT false,
     CONSTRAINT active_memory_pkey PRIMARY KEY (external_id, memory_id),
     CONSTRAINT active_memory_language_origin_check CHECK (language_origin IN ('chosen', 'recognised', 'default')),
     CONSTRAINT active_memory_external_id_check CHECK (external_id <> '')
@@ -185,6 +187,7 @@ CREATE INDEX active_memory_not_archived_idx ON active_memory (external_id, creat
 CREATE UNIQUE INDEX active_memory_key_key ON active_memory (external_id, key) WHERE archived_at IS NULL AND key IS NOT NULL;
 CREATE INDEX active_memory_conversation_id_idx ON active_memory (external_id, conversation_id)
     WHERE conversation_id IS NOT NULL;
+CREATE INDEX active_memory_pinned_idx ON active_memory (external_id, pinned, memory_id) WHERE pinned AND archived_at IS NULL;
 -- Archived memories as well.
 CREATE INDEX active_memory_key_idx ON active_memory (external_id, key) WHERE key IS NOT NULL;
 

@@ -70,6 +70,7 @@ class MemoryVersion(FrozenModel):
     chunks: tuple[ChunkEntry, ...] = Field(description="Spans that tile the content; `new` marks those it added.")
     chunks_ended: int = Field(description="Number of chunks of the previous version that are not part of it.")
     derived: tuple[Derivation, ...] = ()
+    pinned: bool = Field(default=False, description="Whether it was shown whatever was asked.")
 
 
 class MemoryHistory(FrozenModel):

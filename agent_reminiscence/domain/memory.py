@@ -61,6 +61,7 @@ class ActiveMemory(FrozenModel):
     updated_at: datetime
     archived_at: datetime | None = None
     consolidated_version: int = Field(description="The last consolidated version; 0 for none.")
+    pinned: bool = Field(default=False, description="Whether it is shown whatever is asked.")
     updates_until_consolidation: int = Field(description="Number of further updates until it is consolidated.")
     write: WriteOutcome | None = Field(default=None, description="Set only on the result of a write.")
 
@@ -136,6 +137,7 @@ class StoredMemory(FrozenModel):
     text_version: int
     chunk_ids: tuple[UUID, ...]
     chunk_starts: tuple[int, ...]
+    pinned: bool = False
 
 
 class StoredChunk(FrozenModel):

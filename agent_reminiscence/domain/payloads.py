@@ -111,6 +111,9 @@ class MemoryCreated(StrictModel):
         exclude_if=_is_by_default,
         description="How the language was determined; omitted if it was neither named nor detected.",
     )
+    pinned: bool = Field(
+        default=False, exclude_if=_is_empty, description="Whether it is shown whatever is asked; omitted if not."
+    )
     chunks: tuple[ChunkEntry, ...]
     consolidation_due: bool = Field(description="Whether this write made a consolidation due.")
     completes: UUID | None = Field(
@@ -129,7 +132,7 @@ class MemoryUpdated(StrictModel):
     memory_id: UUID
     version: int
     changes: dict[str, Any] = Field(
-        description="New values of the changed fields among title, content, description and metadata."
+        description="New values of the changed fields among title, content, description, metadata and pinned."
     )
     language: str | None = Field(
         default=None,

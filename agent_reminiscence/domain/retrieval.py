@@ -87,6 +87,9 @@ class SearchHit(FrozenModel):
         default=None,
         description="The hit that says the same later, perhaps with another value; None if none of the best does.",
     )
+    is_pinned: bool = Field(
+        default=False, description="Whether its memory is pinned; only in `standing`, False among the hits."
+    )
     tokens: int = Field(description="Length of `content` in tokens of the bundled tokenizer.")
 
 
@@ -171,9 +174,9 @@ class RetrievalResult(FrozenModel):
     hits: tuple[SearchHit, ...]
     standing: tuple[SearchHit, ...] = Field(
         default=(),
-        description="What holds whatever is asked: wishes, rules and constraints of the user, known by their form, the"
-        " newest first, each text once. With a token budget, those that fit into their share of it. What is also a hit"
-        " is the same hit; the others have a score of 0.",
+        description="What holds whatever is asked: pinned memories, then wishes, rules and constraints of the user,"
+        " known by their form, the newest first; each text once. With a token budget, those that fit into their share"
+        " of it. What is also a hit has its score; the others have a score of 0.",
     )
     found: bool = Field(
         description="False if even the best hits match weakly: they may be about something else. It does not say that"
@@ -287,4 +290,5 @@ def as_passage(hit: SearchHit) -> Passage:
         is_concluded=bool(hit.derived_from),
         key=hit.chunk_id,
         later_key=hit.later,
+        is_pinned=hit.is_pinned,
     )

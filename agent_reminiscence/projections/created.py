@@ -107,6 +107,7 @@ def created_memory(event: Event, payload: MemoryCreated) -> StoredMemory:
         text_version=1,
         chunk_ids=tuple(chunk.id for chunk in payload.chunks),
         chunk_starts=tuple(chunk.start for chunk in payload.chunks),
+        pinned=payload.pinned,
     )
 
 

@@ -158,6 +158,7 @@ class AgentMem(Lifecycle):
         language: str | None = None,
         key: str | None = None,
         if_exists: IfExists = "error",
+        pinned: bool | None = None,
         idempotency_key: str | None = None,
     ) -> ActiveMemory:
         """Remember a text. It is stored verbatim and searchable as soon as this returns.
@@ -180,6 +181,8 @@ class AgentMem(Lifecycle):
             if_exists: What to do if an active memory has the key. "error" refuses. "update" makes that memory what this
                 call would have created: title, content, description and metadata are replaced, as a new version; if
                 they are the same already, nothing is written. "return" leaves it as it is and returns it.
+            pinned: True: its text is in `standing` of each result and before everything else in a prompt, whatever is
+                asked. None pins nothing, and leaves an older memory that `if_exists` found as it is.
             idempotency_key: A second call with the same key and request returns the first call's result.
 
         Returns:
@@ -208,6 +211,7 @@ class AgentMem(Lifecycle):
                 language=language,
                 key=key,
                 if_exists=if_exists,
+                pinned=pinned,
                 idempotency_key=idempotency_key,
             )
         )
@@ -265,6 +269,7 @@ class AgentMem(Lifecycle):
         conversation_id: str | None = None,
         source: Source = "user",
         language: str | None = None,
+        pinned: bool | None = None,
         expected_version: int | None = None,
         idempotency_key: str | None = None,
     ) -> ActiveMemory:
@@ -284,6 +289,7 @@ class AgentMem(Lifecycle):
                 memory holds already is left out; if all are, nothing is written and the memory is returned as it is.
             language: The memory's language from now on, unchanged passages included. None keeps it, but a language
                 that was only assumed is detected again from the new text.
+            pinned: True pins the memory, False undoes it, None leaves it as it is.
             expected_version: The version you read; the update is refused if another writer was first.
             conversation_id: Moves the memory to this conversation; None leaves it in its own.
             occurred_at: When the change became true in the world, with a time zone; None is now. An update with an
@@ -320,6 +326,7 @@ class AgentMem(Lifecycle):
                 conversation_id=conversation_id,
                 source=source,
                 language=language,
+                pinned=pinned,
                 expected_version=expected_version,
                 idempotency_key=idempotency_key,
             )

@@ -2,13 +2,13 @@
 INSERT INTO active_memory (
     external_id, memory_id, key, version, title, content, description, metadata, language, language_origin, source, actor,
     conversation_id, occurred_at, created_at, updated_at, archived_at, consolidated_version, due_version, text_version,
-    segments, chunk_ids, chunk_starts
+    segments, chunk_ids, chunk_starts, pinned
 )
 VALUES (
     $(external_id)p, $(memory_id)p, $(key)p, $(version)p, $(title)p, $(content)p, $(description)p, $(metadata)p::text::jsonb,
     $(language)p, $(language_origin)p, $(source)p, $(actor)p, $(conversation_id)p, $(occurred_at)p, $(created_at)p,
     $(updated_at)p, $(archived_at)p, $(consolidated_version)p, $(due_version)p, $(text_version)p,
-    0, $(chunk_ids)p, $(chunk_starts)p
+    0, $(chunk_ids)p, $(chunk_starts)p, $(pinned)p
 );
 
 -- part: segments
@@ -26,7 +26,7 @@ m.content || CASE WHEN m.segments = 0 THEN '' ELSE (
 m.external_id, m.memory_id, m.key, m.version, m.title, {include content} AS content, m.description,
     m.metadata::text AS metadata, m.language, m.language_origin, m.source, m.actor, m.conversation_id, m.occurred_at,
     m.created_at, m.updated_at, m.archived_at, m.consolidated_version, m.due_version, m.text_version,
-    m.chunk_ids, m.chunk_starts, CASE WHEN m.segments > 0 THEN (
+    m.chunk_ids, m.chunk_starts, m.pinned, CASE WHEN m.segments > 0 THEN (
         SELECT json_agg(json_build_object(
             'metadata', s.metadata, 'chunk_ids', s.chunk_ids, 'chunk_starts', s.chunk_starts
         ) ORDER BY s.segment)::text {include segments}
@@ -196,7 +196,8 @@ SET version = $(version)p, title = $(title)p, content = $(content)p, description
     source = $(source)p, actor = $(actor)p, conversation_id = $(conversation_id)p, occurred_at = $(occurred_at)p,
     updated_at = $(updated_at)p,
     archived_at = $(archived_at)p, consolidated_version = $(consolidated_version)p, due_version = $(due_version)p,
-    text_version = $(text_version)p, segments = 0, chunk_ids = $(chunk_ids)p, chunk_starts = $(chunk_starts)p
+    text_version = $(text_version)p, segments = 0, chunk_ids = $(chunk_ids)p, chunk_starts = $(chunk_starts)p,
+    pinned = $(pinned)p
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND version = $(expected_version)p
 RETURNING version
 ), gone AS (

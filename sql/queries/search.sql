@@ -384,3 +384,44 @@ FROM (
 ) AS c
 {include beside_chunk}
 ORDER BY coalesce(c.said_at, c.start_date) DESC, c.number DESC;
+
+-- part: pinned_now
+SELECT memory_id FROM active_memory WHERE external_id = $(external_id)p AND pinned AND archived_at IS NULL
+
+-- part: pinned_then
+-- The memories that were pinned in the version that held at as_of, by what was known at known_at, and not archived.
+SELECT held.memory_id::uuid AS memory_id
+FROM (
+    SELECT DISTINCT ON (memory_id) memory_id, CASE kind
+        WHEN 'memory.created' THEN coalesce(payload -> 'pinned', 'false') ELSE payload -> 'changes' -> 'pinned'
+    END AS pinned
+    FROM memory_event
+    WHERE external_id = $(external_id)p AND salt IS NOT NULL AND recorded_at <= $(known_at)p AND occurred_at <= $(as_of)p
+        AND (kind = 'memory.created' OR kind = 'memory.updated' AND payload -> 'changes' ? 'pinned')
+    ORDER BY memory_id, position DESC
+) AS held
+WHERE held.pinned = 'true' AND NOT EXISTS (
+    SELECT FROM memory_event AS e
+    WHERE e.external_id = $(external_id)p AND e.memory_id = held.memory_id AND e.kind = 'memory.archived'
+        AND e.recorded_at <= $(known_at)p
+)
+
+-- part: pinned
+-- The rows of what is pinned: the memory that was changed last first, each in the order of its text.
+SELECT {include hit_columns}
+FROM ({which}) AS pinned
+CROSS JOIN LATERAL (
+    SELECT * FROM memory_chunk
+    WHERE external_id = $(external_id)p AND memory_id = pinned.memory_id AND derived_from IS NULL
+        AND ({include visible} OR $(is_filtered)p::boolean AND duplicate_of IS NOT NULL)
+    OFFSET 0
+) AS c
+{include beside_chunk}
+ORDER BY m.updated_at DESC, m.memory_id DESC, current_start, c.number
+LIMIT $(most)p::int
+
+-- name: read_pinned
+{include pinned which=pinned_now};
+
+-- name: read_pinned_then
+{include pinned which=pinned_then};

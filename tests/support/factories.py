@@ -139,7 +139,7 @@ async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
     await memory.admin.consolidate(external_id, first.id)
     second = await memory.create_active_memory(external_id, "House", _TWIN, occurred_at=LONG_AGO)
     await memory.admin.consolidate(external_id, second.id)
-    draft = await memory.create_active_memory(external_id, "Draft", _TWIN, metadata={"draft": True})
+    draft = await memory.create_active_memory(external_id, "Draft", _TWIN, metadata={"draft": True}, pinned=True)
     observed = await memory.ledger.append(external_id, "world.observed", {"text": "The kettle is on."}, actor="robot")
     await memory.event_index(external_id).index([observed])
     belief = {"belief": "Tea is near.", "based_on": [str(observed.event_id)]}

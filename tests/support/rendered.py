@@ -13,7 +13,7 @@ _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 _HEADING = re.compile(rf"(\d{{4}}-\d\d-\d\d) ({'|'.join(_DAYS)})(?:, (.*))?")
 _MORE = re.compile(rf"  (?:(\d{{4}}-\d\d-\d\d) ({'|'.join(_DAYS)}) )?\|(?: (.*))?")
 _SUMMARY = re.compile(r'standing summary "([^"]*)", (written|quoted) (\d{4}-\d\d-\d\d)(?: \(source: ([a-z]+)\))?')
-_STANDING = "what always holds, newest first"
+_PINNED, _STANDING = "pinned", "what always holds, newest first"
 _HOLDS = re.compile(
     r"  (?:(\d{4}-\d\d)(?:, |(?= )))?(?:source: ([a-z]+)(?:, |(?= )))?(?:until (\d{4}-\d\d-\d\d)(?= ))? ?\|(?: (.*))?"
 )
@@ -54,6 +54,7 @@ class RenderedStanding:
     text: str
     source: str = "user"
     until: date | None = None
+    is_pinned: bool = False
 
 
 @dataclass(slots=True)
@@ -74,17 +75,22 @@ def read_standing(prompt: str) -> tuple[list[RenderedStanding], str]:
         ValueError: A line is nothing that may stand there.
     """
     lines = prompt.split("\n")
-    if len(lines) <= _FRAME_LINES or lines[2] != _STANDING:
-        return [], prompt
     statements: list[RenderedStanding] = []
-    end = 3
-    while holds := _HOLDS.fullmatch(lines[end]):
-        month = holds[1] or (statements[-1].month if statements else "")
-        until = None if holds[3] is None else date.fromisoformat(holds[3])
-        statements.append(RenderedStanding(month, holds[4] or "", holds[2] or "user", until))
-        end += 1
-    if not statements or not statements[0].month:
-        raise ValueError("nothing, or nothing with a month, stands under its heading")
+    end = 2
+    for heading in (_PINNED, _STANDING):
+        if len(lines) <= _FRAME_LINES or lines[end] != heading:
+            continue
+        end, month = end + 1, ""
+        while holds := _HOLDS.fullmatch(lines[end]):
+            month = holds[1] or month
+            until = None if holds[3] is None else date.fromisoformat(holds[3])
+            said = RenderedStanding(month, holds[4] or "", holds[2] or "user", until, is_pinned=heading == _PINNED)
+            statements.append(said)
+            end += 1
+        if not month:
+            raise ValueError("nothing, or nothing with a month, stands under its heading")
+    if not statements:
+        return [], prompt
     rest = lines[end:]
     return statements, "\n".join([*lines[:2], *rest]) if len(rest) > 1 else ""
 

@@ -416,15 +416,25 @@ class SearchRepository:
             sources: The trust labels that count.
             most: The maximum number of rows.
         """
-        params = search_params(request) | {
+        return _SQL["read_standing"], self._held(request, most) | {"standing_sources": list(sources)}
+
+    def pinned(self, request: SearchRequest, *, most: int) -> Statement:
+        """Return the statement that reads the chunks of pinned memories, as rows of `read_hits`.
+
+        Args:
+            most: The maximum number of rows.
+        """
+        return _SQL["read_pinned_then" if request.is_past else "read_pinned"], self._held(request, most)
+
+    @staticmethod
+    def _held(request: SearchRequest, most: int) -> dict[str, Any]:
+        return search_params(request) | {
             "repeating": [],
             "with_outcomes": True,
             "reported_by": request.reported_by,
-            "standing_sources": list(sources),
             "is_filtered": request.where is not None and not request.is_past,
             "most": most,
         }
-        return _SQL["read_standing"], params
 
     async def find_evidence(
         self,

@@ -37,6 +37,7 @@ _SINCE: Final[Mapping[str, object]] = {
     "key": None,
     "if_exists": "error",
     "expected_position": None,
+    "pinned": None,
 }
 
 
@@ -119,11 +120,12 @@ class CreateRequest(WriteRequest):
     language: str | None = None
     key: str | None = None
     if_exists: IfExists = "error"
+    pinned: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateRequest(WriteRequest):
-    """A new version of an active memory; `changes` holds new values of title, content, description, metadata.
+    """A new version of an active memory; `changes` holds new values of title, content, description, metadata, pinned.
 
     It names the memory by its id or by its key, and the other one is None.
     """

@@ -37,6 +37,7 @@ def fold(events: Sequence[Event], updates_left: Callable[[int, int], int]) -> Ac
         "description": created.description,
         "metadata": created.metadata,
         "language": created.language,
+        "pinned": created.pinned,
         "created_at": first.recorded_at,
         "archived_at": None,
         "consolidated_version": 0,

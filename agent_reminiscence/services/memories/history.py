@@ -131,6 +131,7 @@ def build_history(events: Sequence[Event]) -> MemoryHistory:
         "content": created.content,
         "description": created.description,
         "metadata": created.metadata,
+        "pinned": created.pinned,
     }
     versions = [_version(events[0], 1, fields, created.chunks, before=0)]
     appends: list[MemoryAppended] = []

@@ -49,6 +49,7 @@ def _plan_creation(request: CreateRequest, language: str | None) -> MemoryCreate
         metadata=request.metadata,
         language=chosen.language,
         language_origin=chosen.origin,
+        pinned=request.pinned is True,
         chunks=_dated_chunks(request),
         consolidation_due=len(request.content) > LONG_TEXT_CHARACTERS,
         redactions=dict(request.redactions or {}),

@@ -250,6 +250,7 @@ def _wanted(request: CreateRequest) -> dict[str, Any]:
         "content": request.content,
         "description": request.description,
         "metadata": request.metadata,
+        **({} if request.pinned is None else {"pinned": request.pinned}),
     }
 
 

@@ -167,7 +167,7 @@ class RetrievalService:
         self, request: SearchRequest, question: QuestionVector | None, generation: Generation | None
     ) -> _Found:
         """Read the best chunks; if the question names known entities, with what the graph reaches from these."""
-        async with self._open(request, generation, reads_beside_graph=False) as (db, opened, flagged):
+        async with self._open(request, generation, reads_beside_graph=False) as (db, opened, held):
             if opened is None:
                 return _NOTHING
             named = await self._graph.find_named(db, request, opened.read.stream)
@@ -177,15 +177,15 @@ class RetrievalService:
                 if whole is None:
                     return _NOTHING
                 admission = await Admission.open(db, self._filters, request)
-                standing = await self._standing.admitted(db, request, flagged, admission)
+                standing = await self._standing.admitted(db, request, held, admission)
                 return _Found(await self._finder.find(db, whole, question, admission=admission), standing)
         # Between the two transactions: the graph has its own deadline, and perhaps its own server.
         reached = await self._graph.reach(named)
-        async with self._open(request, generation, reads_beside_graph=True) as (db, opened, flagged):
+        async with self._open(request, generation, reads_beside_graph=True) as (db, opened, held):
             if opened is None:
                 return _NOTHING
             admission = await Admission.open(db, self._filters, request)
-            standing = await self._standing.admitted(db, request, flagged, admission)
+            standing = await self._standing.admitted(db, request, held, admission)
             graph = await self._graph.read(db, reached, admission)
             best = await self._finder.find(db, opened, question, graph.weights, admission, named.names)
             return _Found(best, standing, graph)
@@ -193,17 +193,17 @@ class RetrievalService:
     @asynccontextmanager
     async def _open(
         self, request: SearchRequest, generation: Generation | None, *, reads_beside_graph: bool
-    ) -> AsyncIterator[tuple[SqlExecutor, Opened | None, list[Row]]]:
+    ) -> AsyncIterator[tuple[SqlExecutor, Opened | None, tuple[list[Row], list[Row]]]]:
         """Begin a search in a transaction of its own; None and errors as in `_opened`.
 
         Yields:
-            The third are the rows of what holds whatever is asked.
+            The third are the rows of what is pinned, and of what holds by its form.
         """
         opening = self._finder.opening(request, reads_beside_graph=reads_beside_graph)
         # A trace names what is sent together after the last statement.
-        statements = (self._standing.statement(request), *opening.statements)
-        async with self._store.read_transaction(request.external_id, statements) as (db, (flagged, *answers)):
-            yield db, self._opened(opening, answers, generation), flagged
+        statements = (*self._standing.statements(request), *opening.statements)
+        async with self._store.read_transaction(request.external_id, statements) as (db, (pinned, flagged, *answers)):
+            yield db, self._opened(opening, answers, generation), (pinned, flagged)
 
     async def _open_again(self, db: SqlExecutor, opened: Opened, generation: Generation | None) -> Opened | None:
         """Begin again in the same transaction, and read everything; None and errors as in `_opened`."""

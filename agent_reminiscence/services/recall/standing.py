@@ -1,6 +1,6 @@
-"""What holds for good and is shown whatever is asked: wishes, rules and constraints of the user.
+"""What holds for good and is shown whatever is asked: what is pinned, and wishes, rules and constraints of the user.
 
-They share no word with the requests that they rule, so no ranking finds them. The flag `STANDING` of a chunk says
+The latter share no word with the requests that they rule, so no ranking finds them. The flag `STANDING` of a chunk says
 whether it is one by its form (`text/standing.py`), so a search reads a few rows more, with its first statement.
 """
 
@@ -23,7 +23,7 @@ from agent_reminiscence.text.folding import fold_text, without_speaker
 from agent_reminiscence.text.tokens import TokenCounts
 
 MAX_STANDING: Final = 30
-"""Maximum number of statements in `RetrievalResult.standing`: the newest."""
+"""Maximum number of statements in `RetrievalResult.standing`: those that are pinned, then the newest."""
 
 # So many are read, since the same may have been said several times; with a filter more, of which most may be left out.
 _READ: Final = 2 * MAX_STANDING
@@ -39,26 +39,27 @@ class StandingReader:
         self._search = repositories.search
         self._history = repositories.history
 
-    def statement(self, request: SearchRequest) -> Statement:
-        """What reads them; sent with the first statements of the search."""
+    def statements(self, request: SearchRequest) -> tuple[Statement, Statement]:
+        """What reads what is pinned, and what holds by its form; sent with the first statements of the search."""
         most = _READ if request.where is None else _READ_FILTERED
-        return self._search.standing(request, sources=_SOURCES, most=most)
+        return self._search.pinned(request, most=most), self._search.standing(request, sources=_SOURCES, most=most)
 
     async def admitted(
-        self, db: SqlExecutor, request: SearchRequest, rows: Sequence[Row], admission: Admission | None
+        self, db: SqlExecutor, request: SearchRequest, answers: Sequence[list[Row]], admission: Admission | None
     ) -> list[Row]:
-        """The rows that the search may return, the newest first, each text once, with the fields of `SearchHit`.
+        """The rows that the search may return, what is pinned first, each text once, with the fields of `SearchHit`.
 
         Args:
-            rows: Of `statement`.
+            answers: The rows of `statements`.
             admission: What the request's filter admits; None if it has none.
         """
-        if admission is not None and rows:
-            rows = await self._admit(db, request, rows, admission)
         kept: dict[str, Row] = {}
-        for row in rows:
-            kept.setdefault(fold_text(without_speaker(row["content"], row["speaker"])), row)
-        chosen = [as_hit({**row}) for row in list(kept.values())[:MAX_STANDING]]
+        for rows, is_pinned in zip(answers, (True, False), strict=True):
+            admitted = rows if admission is None or not rows else await self._admit(db, request, rows, admission)
+            for row in admitted:
+                text = fold_text(without_speaker(row["content"], row["speaker"]))
+                kept.setdefault(text, {**row, "is_pinned": is_pinned})
+        chosen = [as_hit(row) for row in list(kept.values())[:MAX_STANDING]]
         if request.as_of is not None and chosen:
             titles = await self._history.find_titles(
                 db,
@@ -90,18 +91,15 @@ class StandingReader:
         return [again.get(row["number"], row) for row in admitted]
 
 
-def standing_hits(rows: Sequence[Row], hits: Sequence[SearchHit], tokens: TokenCounts) -> list[SearchHit]:
-    """The statements as hits: what the search has ranked too is the same hit, the others have a score of 0."""
-    ranked = {hit.chunk_id: hit for hit in hits}
+def standing_hits(rows: Sequence[Row], found: Sequence[SearchHit], tokens: TokenCounts) -> list[SearchHit]:
+    """The statements as hits: what the search has ranked too has its score, the others have a score of 0."""
+    ranked = {hit.chunk_id: hit for hit in found}
     counts = tokens.count([row["content"] for row in rows])
-    return [
-        ranked.get(row["chunk_id"])
-        or SearchHit(
-            **{name: value for name, value in row.items() if name != "number"},
-            score=0.0,
-            score_parts={},
-            match=0.0,
-            tokens=count,
-        )
-        for row, count in zip(rows, counts, strict=True)
-    ]
+    hits: list[SearchHit] = []
+    for row, count in zip(rows, counts, strict=True):
+        if hit := ranked.get(row["chunk_id"]):
+            hits.append(hit.model_copy(update={"is_pinned": True}) if row["is_pinned"] else hit)
+        else:
+            fields = {name: value for name, value in row.items() if name != "number"}
+            hits.append(SearchHit(**fields, score=0.0, score_parts={}, match=0.0, tokens=count))
+    return hits

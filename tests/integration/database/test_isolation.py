@@ -992,6 +992,15 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             | {"repeating": [], "with_outcomes": True, "reported_by": _LATER}
             | {"standing_sources": ["user"], "is_filtered": True, "most": 9}
         ),
+        "read_pinned": lambda w: (
+            _visible(w)
+            | {"repeating": [], "with_outcomes": True, "reported_by": _LATER, "is_filtered": True, "most": 9}
+        ),
+        "read_pinned_then": lambda w: (
+            _visible(w)
+            | {"repeating": [], "with_outcomes": True, "reported_by": _LATER, "is_filtered": False, "most": 9}
+            | {"as_of": _LATER}
+        ),
     },
     "shortterm_memory": {
         "put_shortterm_memory": lambda w: (

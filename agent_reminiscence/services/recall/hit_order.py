@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from agent_reminiscence.database.connection import Row
 from agent_reminiscence.text.alike import share_most_words, statement_words
 from agent_reminiscence.text.folding import WORD, fold_text, without_speaker
+from agent_reminiscence.text.frames import unframed
 from agent_reminiscence.text.languages import stop_words
 from agent_reminiscence.text.words import analyse
 
@@ -21,18 +22,6 @@ first hits of a larger one."""
 # A later statement takes the first place only with this share of its score: it has to answer the question, too.
 _LEAST_SHARE: Final = 0.4
 
-# A copy has at most this many characters around what it repeats, which has at least as many as this.
-_MOST_AROUND: Final = 30
-_LEAST_COPIED: Final = 12
-_DENYING: Final = frozenset(
-    word
-    for words in (
-        "no not never nor none without nobody nothing neither false wrong untrue if unless when until",
-        "nicht kein keine nie niemals ohne falls wenn ne pas jamais sans si non nunca jamás sin mai senza não sem",
-        "niet geen nooit не нет никогда без если 不 没 不是",
-    )
-    for word in words.split()
-)
 # A text without its own language is read as English.
 _DEFAULT_LANGUAGES: Final = ("en",)
 
@@ -40,8 +29,7 @@ _DEFAULT_LANGUAGES: Final = ("en",)
 def one_per_text(rows: Sequence[Row]) -> list[Row]:
     """Keep the best of the rows with equal words by the same speaker.
 
-    Words are equal, too, if one row only has a few around those of the other: "Remember: …", "as I said". Words that
-    deny, and numbers and signs, make a difference.
+    Words that only introduce or repeat a statement make no difference: "Remember: …", "as I said".
 
     Args:
         rows: Best first, with `chunk_id`, `content`, `speaker` and `said_at`.
@@ -50,34 +38,16 @@ def one_per_text(rows: Sequence[Row]) -> list[Row]:
         The rows that are kept, in their order, with `same_text`, the chunks left out for each, best first; and
         `last_said_at`, when its words were last said.
     """
-    kept: dict[str, list[tuple[str, Row]]] = {}
-    firsts: list[Row] = []
+    kept: dict[tuple[str, str], Row] = {}
     for row in rows:
-        text = fold_text(_said(row))
-        others = kept.setdefault((row["speaker"] or "").casefold(), [])
-        first = next((other for known, other in others if _is_copy(text, known)), None)
-        if first is None:
+        text = unframed(fold_text(_said(row)))
+        first = kept.setdefault((text, (row["speaker"] or "").casefold()), row)
+        if first is row:
             row["same_text"], row["last_said_at"] = [], row["said_at"]
-            others.append((text, row))
-            firsts.append(row)
         else:
             first["same_text"].append(row["chunk_id"])
             first["last_said_at"] = max(first["last_said_at"], row["said_at"])
-    return firsts
-
-
-def _is_copy(text: str, other: str) -> bool:
-    """Whether two folded texts are equal but for a few words around one of them."""
-    if text == other:
-        return True
-    shorter, longer = sorted((text, other), key=len)
-    if not _LEAST_COPIED <= len(shorter) >= len(longer) - _MOST_AROUND:
-        return False
-    before, core, after = longer.partition(shorter.rstrip("!"))
-    if not core or before[-1:].isalnum() or after[:1].isalnum():
-        return False
-    around = WORD.findall(f"{before} {after}")
-    return not any(word in _DENYING or not word.isalpha() for word in around)
+    return list(kept.values())
 
 
 def newest_first(

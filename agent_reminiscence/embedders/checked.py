@@ -53,7 +53,7 @@ class CheckedEmbedder:
         return [self._checked_one(result) for result in results]
 
     async def embed_counted(self, texts: Sequence[str]) -> tuple[list[list[float]], list[int]] | None:
-        """Vectors and token counts of texts from the bundled embedder, which counts anyway; None from any other."""
+        """Vectors and token counts of texts from wordllama, which counts anyway; None from any other."""
         # Not for a subclass, which may embed differently.
         if type(self._embedder) is not WordLlamaEmbedder:
             return None

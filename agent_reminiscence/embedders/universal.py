@@ -138,7 +138,7 @@ class UniversalSentenceEmbedder(BaseEmbedder):
 class _Encoder:
     """The package's tokenizer and network, put together so that we decide what is computed at once.
 
-    Both keep nothing between calls, so threads may share them.
+    What a call computes depends on nothing that another one left behind, so threads may share them.
     """
 
     def __init__(self, folder: Path) -> None:

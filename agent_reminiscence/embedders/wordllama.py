@@ -1,4 +1,4 @@
-"""The bundled embedder: WordLlama's static vectors, with no server and no network."""
+"""The embedder that was the default before: WordLlama's static vectors, with no server and no network."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LETTERS = re.compile(r"[^\W_]+")
 
 
 class WordLlamaEmbedder(BaseEmbedder):
-    """The embedder that comes with the installation: the mean of a text's token vectors, 256 dimensions.
+    """The default of earlier versions: the mean of a text's token vectors, 256 dimensions.
 
     It reads the weights and the tokenizer from the wordllama package's folder, in a thread, when a memory is opened or
     on first use. The package itself is not imported: that takes a second, configures the root logger, loads an HTTP
@@ -179,7 +179,7 @@ def _load_wordllama_weights() -> NDArray[np.float32]:
 
 
 def wordllama_is_missing() -> str:
-    """What to say when the bundled embedder's package is not installed."""
+    """What to say when the package is not installed."""
     return (
         "embedding_provider is 'wordllama', which is not installed; run `pip install wordllama`,"
         " or pass your own embedder to AgentMem(embedder=…)"

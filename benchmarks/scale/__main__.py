@@ -47,7 +47,13 @@ async def measure(chunks: int, folder: Path, arguments: argparse.Namespace) -> d
     say(f"{chunks:,} chunks in {len(tenants):,} tenants of {tenants[-1].chunks:,} to {tenants[0].chunks:,}")
     await fill(data_folder, folder, tenants, phases)
     # One connection for each reader; the statement timeout is for the replay of the largest tenant.
-    config = Config(data_dir=data_folder, worker=False, postgres_pool_size=max(_READERS), statement_timeout_seconds=600)
+    config = Config(
+        data_dir=data_folder,
+        embedding_provider="wordllama",
+        worker=False,
+        postgres_pool_size=max(_READERS),
+        statement_timeout_seconds=600,
+    )
     server = EmbeddedPostgres(data_folder)
     address = await server.start()
     try:

@@ -2,7 +2,8 @@
 
 Writing a million chunks with the four methods would take many hours. Here each memory is one event, digested and
 chained like the ledger does, and the package's own handler makes its rows, which go to files instead of the server. So
-`verify` finds no differences. The vectors are from the bundled embedder.
+`verify` finds no differences. The vectors are from wordllama, which
+makes them fastest.
 """
 
 from __future__ import annotations

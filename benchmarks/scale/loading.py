@@ -119,7 +119,7 @@ async def fill(data_folder: Path, files: Path, tenants: Sequence[Tenant], phases
     server = EmbeddedPostgres(data_folder, settings=_LOAD_SETTINGS)
     address = await server.start()
     try:
-        async with AgentMem(Config(data_dir=data_folder, worker=False)):
+        async with AgentMem(Config(data_dir=data_folder, embedding_provider="wordllama", worker=False)):
             pass  # the schema is there now
         async with administration(address) as admin:
             partitions = await admin.fetch_all(_PARTITIONS)

@@ -121,12 +121,12 @@ class RecordedReplies:
 def begin_run(out: Path) -> Run:
     """A run over the conversations in the test data, its record at `out`."""
     arguments = [f"--data={CONVERSATIONS}", f"--model={MODEL}", f"--judge={JUDGE}", f"--out={out}", "--unanswerable"]
-    return begin(parse([*arguments, "--budgets", "80", "200"]), MADE_BY)
+    return begin(parse([*arguments, "--budgets", "80", "200", "--embedder", "wordllama"]), MADE_BY)
 
 
 async def _record(folder: Path) -> Run:
     run = begin_run(folder / "recorded.jsonl")
-    await run.recall(Config(data_dir=folder / "data", chunk_partitions=4, worker=False))
+    await run.recall(Config(data_dir=folder / "data", embedding_provider="wordllama", chunk_partitions=4, worker=False))
     # One at a time: the lines are then in the same order in each record.
     outcome = await run.ask(FunctionModel(answer_by_rules), FunctionModel(judge_by_rules), Manner(concurrency=1))
     if outcome.failures:

@@ -10,8 +10,9 @@ _BEFORE: Final = "|".join(
     (
         r"(?:please )?remember|remind(?:er)?|(?:please )?note|fyi|don't forget|do not forget|keep in mind|bear in mind",
         r"(?:as|like) (?:i|we)(?:'ve)? (?:already )?(?:said|mentioned|told you|wrote)|(?:as )?(?:already )?mentioned",
-        r"(?:just )?(?:to|let me) repeat(?: it| that| myself)?|once (?:more|again)|again|one (?:more|last) time|to be clear",
-        r"just (?:so you know|a reminder)|i repeat|by the way|btw|for the record|also|oh|well|so|ok|okay|hi|hello|hey|yes",
+        r"(?:just )?(?:to|let me) repeat(?: it| that| myself)?|once (?:more|again)|again|one (?:more|last) time",
+        r"to be clear|just (?:so you know|a reminder)|i repeat|by the way|btw|for the record",
+        r"also|oh|well|so|ok|okay|hi|hello|hey|yes",
         r"denk daran|merk dir|wie gesagt|noch (?:ein)?mal|zur erinnerung|nicht vergessen|übrigens",
         r"rappelle-toi|comme (?:je l'ai )?dit|encore une fois|n'oublie pas|au fait|pour rappel",
         r"recuerda|como (?:ya )?(?:te )?dije|otra vez|no olvides|por cierto",
@@ -21,8 +22,8 @@ _BEFORE: Final = "|".join(
 # After it, behind a comma or a dash.
 _AFTER: Final = "|".join(
     (
-        r"please|thanks|thank you|as (?:always|usual|ever|mentioned)|as (?:i|we)(?:'ve)? (?:said|mentioned)|you know|again",
-        r"by the way|btw|okay|ok|right|remember|once (?:more|again)|bitte|danke|wie (?:immer|gesagt)|übrigens",
+        r"please|thanks|thank you|as (?:always|usual|ever|mentioned)|as (?:i|we)(?:'ve)? (?:said|mentioned)|you know",
+        r"again|by the way|btw|okay|ok|right|remember|once (?:more|again)|bitte|danke|wie (?:immer|gesagt)|übrigens",
         r"s'il (?:te|vous) plaît|merci|comme toujours|por favor|gracias|como siempre|per favore|grazie|obrigad[oa]",
     )
 )

@@ -99,7 +99,7 @@ def _show_hits(out: Console, result: RetrievalResult) -> None:
     if result.standing:
         say(out, "Always holds:", style="bold")
     for hit in result.standing:
-        say(out, f"{hit.said_at:%Y-%m-%d} {hit.content.strip()}", indent=4)
+        say(out, f"{hit.said_at:%Y-%m-%d} {hit.content.strip()}{' (pinned)' if hit.is_pinned else ''}", indent=4)
     for number, hit in enumerate(result.hits, start=1):
         say(out, f"[{number}] {source_line(hit)}", style="bold")
         say(out, hit.content.strip(), indent=4)

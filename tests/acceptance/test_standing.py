@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
-from agent_reminiscence import AgentMem, Config, Filter, RetrievalResult, Turn
+from agent_reminiscence import (
+    AgentMem,
+    Config,
+    Filter,
+    IdempotencyConflictError,
+    InvalidInputError,
+    RetrievalResult,
+    Turn,
+)
 from agent_reminiscence.services.recall.standing import MAX_STANDING
 from agent_reminiscence.text.rendering import STANDING_SHARE
 from agent_reminiscence.text.tokens import count_tokens
@@ -184,3 +193,93 @@ async def test_a_wish_is_shown_where_nothing_is_found(memory: AgentMem, tenant: 
     assert found.hits == ()
     assert read_standing(found.as_prompt())[1] == ""
     assert _WISH in found.as_messages()[0]["text"]
+
+
+# What is pinned -----------------------------------------------------------------------------------
+
+
+_HOUSE = "The spare key is under the mat.\n\nThe alarm is off on Sundays."
+
+
+@pytest.mark.promise
+async def test_what_is_pinned_is_shown_whatever_is_asked(memory: AgentMem, tenant: str) -> None:
+    """Before what is known by its form, in the order of its text, until it is unpinned or archived."""
+    house = await memory.create_active_memory(tenant, "House", _HOUSE, pinned=True)
+    await memory.create_active_memory(tenant, "Food", _LIMIT)
+
+    found = await memory.retrieve_memories(tenant, _QUESTION, token_budget=300)
+
+    assert house.pinned
+    assert [(hit.content.strip(), hit.is_pinned) for hit in found.standing] == [
+        (_HOUSE.split("\n\n", maxsplit=1)[0], True),
+        (_HOUSE.split("\n\n")[1], True),
+        (_LIMIT, False),
+    ]
+    statements, _ = read_standing(found.as_prompt())
+    assert [one.is_pinned for one in statements] == [True, True, False]
+    unpinned = await memory.update_active_memory(tenant, house.id, pinned=False)
+    assert (unpinned.pinned, unpinned.content, unpinned.version) == (False, _HOUSE, 2)
+    assert _standing(await memory.retrieve_memories(tenant, _QUESTION)) == [_LIMIT]
+    await memory.update_active_memory(tenant, house.id, pinned=True)
+    assert len((await memory.retrieve_memories(tenant, _QUESTION)).standing) == 3
+    await memory.admin.archive(tenant, house.id)
+    assert _standing(await memory.retrieve_memories(tenant, _QUESTION)) == [_LIMIT]
+
+
+async def test_a_key_keeps_its_pin(memory: AgentMem, tenant: str) -> None:
+    """A new text by the key leaves it as it is; an append cannot change it, and a pin alone changes nothing else."""
+    first = await memory.create_active_memory(tenant, "House", "The key is under the mat.", key="key", pinned=True)
+    second = await memory.create_active_memory(
+        tenant, "House", "The key is under the pot.", key="key", if_exists="update"
+    )
+    same = await memory.create_active_memory(
+        tenant, "House", "The key is under the pot.", key="key", if_exists="update", pinned=True
+    )
+
+    assert (first.id, second.pinned, same.version, same.write) == (second.id, True, 2, None)
+    with pytest.raises(InvalidInputError, match="append cannot be combined with pinned"):
+        await memory.update_active_memory(tenant, key="key", append="More.", pinned=True)
+    with pytest.raises(InvalidInputError, match="pinned"):
+        await memory.update_active_memory(tenant, key="key", pinned="yes")  # type: ignore[arg-type]
+    added = await memory.update_active_memory(tenant, key="key", append="The gate sticks.")
+    assert added.pinned
+    assert len((await memory.retrieve_memories(tenant, _QUESTION)).standing) == 2
+    history = await memory.admin.history(tenant, first.id)
+    assert [version.pinned for version in history.versions] == [True, True, True]
+
+
+async def test_what_was_pinned_at_a_moment_is_read_from_the_ledger(memory: AgentMem, tenant: str) -> None:
+    """Also what was unpinned or archived since; a filter admits it like a hit."""
+    house = await memory.create_active_memory(tenant, "House", _HOUSE, pinned=True)
+    plan = await memory.create_active_memory(tenant, "Plan", _FERRY)
+    unpinned = await memory.update_active_memory(tenant, house.id, pinned=False)
+    pinned = await memory.update_active_memory(tenant, plan.id, pinned=True)
+    await memory.admin.archive(tenant, plan.id)
+
+    async def held(known_at: datetime, where: Filter | None = None) -> list[str]:
+        found = await memory.retrieve_memories(tenant, _QUESTION, known_at=known_at, where=where)
+        return list(dict.fromkeys(hit.title for hit in found.standing))
+
+    assert await held(plan.created_at) == ["House"]
+    assert await held(unpinned.updated_at) == []
+    assert await held(pinned.updated_at) == ["Plan"]
+    assert await held(pinned.updated_at, Filter(memory_ids=[house.id])) == []
+    assert await held(datetime.now(UTC)) == []
+
+
+async def test_a_pin_survives_what_a_memory_survives(memory: AgentMem, tenant: str, tmp_path: Path) -> None:
+    """A rebuild, an export and an import, and a retry with its idempotency key."""
+    first = await memory.create_active_memory(tenant, "House", _HOUSE, pinned=True, idempotency_key="once")
+    await memory.update_active_memory(tenant, first.id, pinned=False)
+
+    again = await memory.create_active_memory(tenant, "House", _HOUSE, pinned=True, idempotency_key="once")
+    assert (again.pinned, again.version) == (True, 1)
+    with pytest.raises(IdempotencyConflictError):
+        await memory.create_active_memory(tenant, "House", _HOUSE, idempotency_key="once")
+    await memory.update_active_memory(tenant, first.id, pinned=True)
+    assert (await memory.admin.verify(tenant)).ok
+    await memory.admin.rebuild(tenant)
+    await memory.admin.export(tenant, tmp_path / "export")
+    await memory.admin.import_(tmp_path / "export", external_id=f"{tenant}-2")
+    for name in (tenant, f"{tenant}-2"):
+        assert len((await memory.retrieve_memories(name, _QUESTION)).standing) == 2

@@ -157,6 +157,14 @@ class Memories:
         )
         return go(f"/memories/{done.id}")
 
+    async def pin(self, visit: Visit) -> Response:
+        """Pin a memory, or undo it."""
+        tenant = visit.tenant_for(Scope.WRITE)
+        done = await visit.memory.update_active_memory(
+            tenant, visit.named_id("memory_id"), pinned=visit.given.flag("pinned"), actor=visit.actor
+        )
+        return go(f"/memories/{done.id}")
+
 
 def read_filter(given: Fields) -> Filter | None:
     """The filter that a form describes; None admits everything.

@@ -134,14 +134,16 @@ class RecallArguments(Arguments):
 class RememberArguments(Arguments):
     """Of `remember`."""
 
-    content: _Content = Field(description="In full sentences that can be understood on their own.")
+    content: _Content = Field(description="Full sentences that make sense alone.")
     title: str | None = Field(
         default=None, min_length=1, max_length=MAX_TITLE_CHARACTERS, description="What it is about, in a few words."
     )
     occurred_at: _Time | None = Field(default=None, description="When it became true, in ISO 8601; default: now.")
     key: _Key | None = Field(
-        default=None, description="A name of yours; a memory that has it is replaced, as a new version."
+        default=None, description="A name of yours; a memory with it is replaced, as a new version."
     )
+    # Its name says it: models read all tools with each request.
+    always_recall: bool | None = None
 
 
 class UpdateArguments(Arguments):
@@ -231,6 +233,7 @@ async def _remember(call: Call, asked: RememberArguments) -> tuple[Written, str]
         source="agent",
         key=asked.key,
         if_exists="error" if asked.key is None else "update",
+        pinned=asked.always_recall,
         idempotency_key=call.idempotency_key,
     )
     return _written(written, "Remembered")

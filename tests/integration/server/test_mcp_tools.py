@@ -199,6 +199,24 @@ async def test_a_key_names_a_memory_that_is_replaced(client: Client, memory: Age
     assert stored.content == "Ida eats no fish."
 
 
+async def test_what_is_always_recalled_is_shown_for_every_question(client: Client, memory: AgentMem) -> None:
+    """First, with the id of its memory; another text by the same key leaves it so, until it is told otherwise."""
+    await call(client, "remember", content="Ida is at home on Mondays.", key="home", always_recall=True)
+    await call(client, "remember", content="Ida is at home on Tuesdays.", key="home")
+
+    recalled, text = await call(client, "recall", query="Where does the ferry leave?")
+
+    (stored,) = await memory.get_active_memories("ida", keys=["home"])
+    assert stored.pinned
+    assert [(one["memory_id"], one["content"]) for one in recalled["standing"]] == [
+        (str(stored.id), "Ida is at home on Tuesdays.")
+    ]
+    assert f"always: {stored.id}" in text
+    await call(client, "remember", content="Ida is at home on Tuesdays.", key="home", always_recall=False)
+    recalled, _ = await call(client, "recall", query="Where does the ferry leave?")
+    assert recalled["standing"] == []
+
+
 async def test_a_repeated_call_is_carried_out_once(client: Client, memory: AgentMem) -> None:
     """With an idempotency key beside the arguments, where no model sees it; another call cannot use it."""
 

@@ -405,6 +405,26 @@ def test_what_always_holds_comes_first() -> None:
     ]
 
 
+def test_what_is_pinned_stands_under_a_heading_of_its_own() -> None:
+    """Before what is known by its form; each part begins with its month."""
+    standing = [
+        _passage("The key is under the mat.", is_pinned=True),
+        _passage("The alarm is off on Sundays.", is_pinned=True),
+        _passage("No calls after six."),
+    ]
+
+    prompt = render([], 400, None, standing)
+
+    assert prompt.split("\n")[2:-1] == [
+        "pinned",
+        "  2022-05 | The key is under the mat.",
+        "  | The alarm is off on Sundays.",
+        "what always holds, newest first",
+        "  2022-05 | No calls after six.",
+    ]
+    assert [one.is_pinned for one in read_standing(prompt)[0]] == [True, True, False]
+
+
 def test_what_always_holds_is_not_said_again() -> None:
     """A hit that says the same is left out below, whoever's memory it is of; the others keep their ranks."""
     wish = _passage("user: No calls after six.", speaker="user")
@@ -437,9 +457,10 @@ _STANDING = st.lists(
         until=st.none() | st.just(_MAY),
         speaker=st.sampled_from([None, "user", "Ann"]),
         source=st.sampled_from(["user", "agent", "import"]),
+        is_pinned=st.booleans(),
     ),
     max_size=5,
-)
+).map(lambda passages: sorted(passages, key=lambda one: not one.is_pinned))
 
 
 @settings(max_examples=60, deadline=None)
@@ -449,8 +470,8 @@ def test_whatever_always_holds_can_be_read_back(passages: list[Passage], standin
     prompt = render(passages, None, None, standing)
 
     read, rest = read_standing(prompt)
-    assert [(one.month, one.source, one.until) for one in read] == [
-        (one.start.date().isoformat()[:7], one.source, None if one.until is None else one.until.date())
+    assert [(one.month, one.source, one.until, one.is_pinned) for one in read] == [
+        (one.start.date().isoformat()[:7], one.source, None if one.until is None else one.until.date(), one.is_pinned)
         for one in standing
     ]
     for one, passage in zip(read, standing, strict=True):

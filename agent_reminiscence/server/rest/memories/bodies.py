@@ -12,6 +12,7 @@ from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.server.rest.fields import (
     MAX_DESCRIPTION_CHARACTERS,
     Body,
+    Flag,
     Id,
     JsonObject,
     Language,
@@ -48,6 +49,9 @@ class MemoryPut(_Described):
     language: Language | None = Field(
         default=None, description="As ISO 639-1, such as `de`; null: the setting, or what the text shows."
     )
+    pinned: Flag | None = Field(
+        default=None, description="Whether it is shown whatever is asked; null: as before, and a new one is not."
+    )
 
 
 class MemoryCreate(MemoryPut):
@@ -79,6 +83,7 @@ class MemoryChange(_Described):
     language: Language | None = Field(
         default=None, description="From now on, unchanged passages included; null keeps it."
     )
+    pinned: Flag | None = Field(default=None, description="Whether it is shown whatever is asked; null: as before.")
 
 
 class MemoryAddition(_Described):

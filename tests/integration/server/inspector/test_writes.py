@@ -14,8 +14,8 @@ from tests.support.inspected import MILL, Told, day, tell
 
 _ANY = "00000000-0000-0000-0000-000000000000"
 _WRITES = (
-    f"/memories/{_ANY}/archive", "/graph/merge", f"/graph/entities/{_ANY}/unmerge", f"/graph/relationships/{_ANY}/end",
-    "/ask",
+    f"/memories/{_ANY}/archive", f"/memories/{_ANY}/pin", "/graph/merge", f"/graph/entities/{_ANY}/unmerge",
+    f"/graph/relationships/{_ANY}/end", "/ask",
 )  # fmt: skip
 _ERASURES = ("/erase", "/erase/preview")
 
@@ -75,6 +75,22 @@ async def test_a_memory_is_archived_after_it_was_asked(unopened: AgentMem, told:
         assert "archived" in read(done).text
         event = (await unopened.ledger.read(MILL, kinds=["memory.archived"]))[-1]
         assert (event.actor, event.payload["end_chunks"]) == ("inspector/k2", True)
+
+
+@pytest.mark.thorough
+async def test_a_memory_is_pinned_and_unpinned(unopened: AgentMem, told: Told, signed_in: SignedIn) -> None:
+    """By a button on its page, which offers the other next."""
+    path = f"/memories/{told.plan}/pin"
+    async with signed_in("writer") as client:
+        assert ("post", path) in read(await client.get(f"/memories/{told.plan}")).forms
+        pinned = await client.post(path, data={"pinned": "1"}, follow_redirects=True)
+        assert "Unpin" in read(pinned).text
+        assert "pinned" in read(await client.get("/ask", params={"q": "Who is it?"})).text
+        [memory] = await unopened.get_active_memories(MILL, ids=[told.plan])
+        assert (memory.pinned, memory.actor) == (True, "inspector/k2")
+        await client.post(path, data={})
+        [memory] = await unopened.get_active_memories(MILL, ids=[told.plan])
+        assert not memory.pinned
 
 
 @pytest.mark.thorough

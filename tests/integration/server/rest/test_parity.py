@@ -205,9 +205,15 @@ async def test_writes_answer_what_the_memory_returns(rest: Rest) -> None:
     memory = rest.memory
 
     over_http = [
-        (created := await rest.client.post("/v1/memories", json=note | {"key": "plan", "metadata": {"a": [1, 1.5]}})),
+        (
+            created := await rest.client.post(
+                "/v1/memories", json=note | {"key": "plan", "metadata": {"a": [1, 1.5]}, "pinned": True}
+            )
+        ),
         await rest.client.put("/v1/memories/by-key?key=plan", json=note | {"content": "Ana Sousa ships on Monday."}),
-        await rest.client.patch(created.headers["location"], json={"title": "Plans"}, headers={"If-Match": '"2"'}),
+        await rest.client.patch(
+            created.headers["location"], json={"title": "Plans", "pinned": False}, headers={"If-Match": '"2"'}
+        ),
         await rest.client.post(f"{created.headers['location']}/append", json={"text": "With Piet Bakker."}),
         await rest.client.post(
             "/v1/conversations/c-1/turns",
@@ -223,14 +229,14 @@ async def test_writes_answer_what_the_memory_returns(rest: Rest) -> None:
     ]
     note_here: dict[str, Any] = {"title": "Plan", "occurred_at": then, "actor": "bot"}
     kept = await memory.create_active_memory(
-        "joe", content="Ana Sousa ships on Friday.", key="plan", metadata={"a": [1, 1.5]}, **note_here
+        "joe", content="Ana Sousa ships on Friday.", key="plan", metadata={"a": [1, 1.5]}, pinned=True, **note_here
     )
     in_process: list[BaseModel] = [
         kept,
         await memory.create_active_memory(
             "joe", content="Ana Sousa ships on Monday.", key="plan", if_exists="update", **note_here
         ),
-        await memory.update_active_memory("joe", kept.id, title="Plans", expected_version=2),
+        await memory.update_active_memory("joe", kept.id, title="Plans", pinned=False, expected_version=2),
         await memory.update_active_memory("joe", kept.id, append="With Piet Bakker."),
         await memory.conversation("joe", "c-1", title="Talk").add("user", "Hello.", id="1", time=then),
         await memory.retrieve_memories("joe", "When does Ana ship?", run_id=RUN),

@@ -350,7 +350,11 @@ HUGE = 10**5_000
 """An int that Python itself refuses to spell."""
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
-    ("nothing to change", {}, "nothing to change; pass title, content, description, metadata, append or language"),
+    (
+        "nothing to change",
+        {},
+        "nothing to change; pass title, content, description, metadata, append, language or pinned",
+    ),
     ("only a time", {"occurred_at": datetime(2026, 1, 1, tzinfo=UTC)}, "nothing to change"),
     ("empty title", {"title": " "}, "title must not be empty"),
     ("no title", {"title": None}, "title must be a str, not NoneType"),

@@ -274,6 +274,7 @@ def _active_memory(w: _World) -> dict[str, Any]:
         "archived_at": None,
         "consolidated_version": 0,
         "due_version": 0,
+        "pinned": True,
         "text_version": 1,
         "chunk_ids": list(w.chunk_ids),
         "chunk_starts": [0] * len(w.chunk_ids),

@@ -10,20 +10,24 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 
 import numpy as np
 
 from agent_reminiscence.domain.index import (
+    ASKS,
     DUPLICATE,
     FACT,
     FIRST,
     LAYOUT_DTYPE,
     NORMS_DTYPE,
+    OF_SELF,
     QUESTION,
     TIME_WORDS,
     USER,
     WINDOWS,
 )
+from agent_reminiscence.services.recall.encoders import Encoder
 from agent_reminiscence.services.recall.ranking import Question, Vectors, Weights
 from agent_reminiscence.services.recall.score_parts import TermPostings
 
@@ -66,6 +70,7 @@ class Asked:
     first_person: bool = False
     period: tuple[int, int] | None = None
     asks_when: bool = False
+    about_user: bool = False
     said: frozenset[int] = frozenset()
     graph: dict[int, float] = field(default_factory=dict)
 
@@ -75,7 +80,11 @@ Memory = Sequence[Chunk]
 
 
 def slow_scores(
-    memories: Sequence[Memory], asked: Asked, eligible: frozenset[int], weights: Weights
+    memories: Sequence[Memory],
+    asked: Asked,
+    eligible: frozenset[int],
+    weights: Weights,
+    encoder: Encoder | None = None,
 ) -> dict[int, dict[str, float]]:
     """What each part of the formula gives each chunk that may be a hit and that anything speaks for."""
     chunks = [chunk for memory in memories for chunk in memory]
@@ -90,22 +99,49 @@ def slow_scores(
         for i in hits:
             parts[i][name] = weight * values[i]
 
-    def give_best(name: str, values: list[float], weight: float) -> None:
-        best = max((values[i] for i in hits), default=0.0)
-        give(name, [value / best if best > 0 else 0.0 for value in values], weight)
+    stated = [i for i in hits if not chunks[i].flags & ASKS]
+    judged = stated or hits
+
+    def of_best(values: list[float]) -> list[float]:
+        best = max((values[i] for i in judged), default=0.0)
+        return [value / best if best > 0 else 0.0 for value in values]
 
     windows = [[_window(memory, index, before, after) for memory, index in chunk_indices] for before, after in WINDOWS]
-    if asked.words:
-        for name, of_window, weight in zip(_NAMES, windows, weights.words, strict=True):
-            texts = [_words(chunk, window) for chunk, window in zip(chunks, of_window, strict=True)]
-            give_best("words" + name, _bm25(texts, asked.words), weight)
-    if asked.vector is not None:
-        for name, of_window, weight in zip(_NAMES, windows, weights.meaning, strict=True):
-            cosines = [
-                0.0 if chunk.vector is None else max(0.0, _cosine(asked.vector, _vector(chunk, window)))
-                for chunk, window in zip(chunks, of_window, strict=True)
-            ]
-            give_best("meaning" + name, cosines, weight)
+    by_words = [
+        of_best(_bm25([_words(chunk, window) for chunk, window in zip(chunks, of_window, strict=True)], asked.words))
+        for of_window in windows
+    ]
+    if asked.vector is None:
+        for name, shares, weight in zip(_NAMES, by_words, weights.words, strict=True):
+            if asked.words:
+                give("words" + name, shares, weight)
+    else:
+        by_meaning = [
+            of_best(
+                [
+                    0.0 if chunk.vector is None else max(0.0, _cosine(asked.vector, _vector(chunk, window)))
+                    for chunk, window in zip(chunks, of_window, strict=True)
+                ]
+            )
+            for of_window in windows
+        ]
+        around = [_words(chunk, window) for chunk, window in zip(chunks, windows[2], strict=True)]
+        own = [_words(chunk, [chunk]) for chunk in chunks]
+        trusted = _trust(own, [around[i] for i in judged], asked)
+        possible += sum(weights.words) + sum(weights.meaning)
+        for i in hits:
+            trust = 1.0 if chunks[i].vector is None else trusted
+            own_evidence = (trust * by_words[0][i], (1 - trust) * by_meaning[0][i])
+            words, meaning = [0.0] * len(WINDOWS), [0.0] * len(WINDOWS)
+            for k, of_window in enumerate(windows):
+                near = 1.0 if k == 0 else _nearness(chunks[i], of_window[i], encoder)
+                words[k] += weights.words[k] * trust * near * by_words[k][i]
+                words[0] += weights.words[k] * trust * (1 - near) * own_evidence[0]
+                meaning[0] += weights.words[k] * (trust * (1 - near) * own_evidence[1] + (1 - trust) * by_meaning[0][i])
+                meaning[k] += weights.meaning[k] * near * by_meaning[k][i]
+                meaning[0] += weights.meaning[k] * (1 - near) * by_meaning[0][i]
+            parts[i] |= {"words" + name: value for name, value in zip(_NAMES, words, strict=True)}
+            parts[i] |= {"meaning" + name: value for name, value in zip(_NAMES, meaning, strict=True)}
     said_by = _asked_speaker(chunks, asked)
     if said_by is not None:
         share = sum(said_by) / len(chunks)
@@ -117,21 +153,57 @@ def slow_scores(
         give("said", [float(chunk.number in asked.said) for chunk in chunks], weights.said)
     if asked.asks_when:
         give("when", [float(chunk.flags & TIME_WORDS != 0) for chunk in chunks], weights.when)
+    if asked.about_user:
+        give("of_self", [float(chunk.flags & OF_SELF != 0) for chunk in chunks], weights.of_self)
     if len(set(asked.words)) >= 4:
         shares = word_shares([_words(chunk, [chunk]) for chunk in chunks], [[*_words(c, [c])] for c in chunks], asked)
         give("own_words", [max(0.0, (share - 0.6) / 0.4) for share in shares], weights.own_words)
     reached = [asked.graph.get(chunk.number, 0.0) for chunk in chunks]
     if any(reached[i] > 0 for i in hits):
-        give_best("graph", reached, weights.graph)
+        give("graph", of_best(reached), weights.graph)
 
+    totals = {i: sum(parts[i].values()) for i in hits}
+    left = {
+        i: total - min(weights.question, total) * (chunks[i].flags & QUESTION != 0 and not chunks[i].flags & USER)
+        for i, total in totals.items()
+    }
+    best_stated = max((left[i] for i in stated), default=0.0)
     scored = {}
     for i in hits:
-        total = sum(parts[i].values())
-        if total > 0:
-            asks = chunks[i].flags & QUESTION and not chunks[i].flags & USER
-            parts[i]["question"] = -min(weights.question, total) if asks else 0.0
+        if totals[i] > 0:
+            if chunks[i].flags & ASKS and best_stated > 0:
+                left[i] = 0.25 * min(left[i], best_stated)
+            parts[i]["question"] = left[i] - totals[i]
             scored[chunks[i].number] = {name: value / possible for name, value in parts[i].items()}
     return scored
+
+
+def _trust(own: list[list[str]], around: list[list[str]], asked: Asked) -> float:
+    """How far the question's words lead: by how many rare ones the best of the texts `around` has."""
+    if not asked.words:
+        return 0.0
+    share = max(word_shares(own, around, asked), default=0.0)
+    whole = sum(_idf(own, word) for word in set(asked.words))
+    rare_words = whole / math.log(1 + (len(own) - 0.5) / 1.5)
+    return min(share * rare_words / min(rare_words, 2), 1.0) * min(share / 0.5, 1.0)
+
+
+def _nearness(centre: Chunk, window: Sequence[Chunk], encoder: Encoder | None) -> float:
+    """How far the passages of a window speak of one thing, by the cosine of each two of them."""
+    if encoder is None or centre.vector is None:
+        return 1.0
+    assert encoder.unrelated is not None
+    assert encoder.related is not None
+    summands: list[Chunk | Heading] = [*window, *([centre.heading] if centre.heading else [])]
+    known = [(summand.vector, summand.mass) for summand in summands if summand.vector is not None]
+    pairs = [
+        (mass * other_mass, math.sumprod(vector, other))
+        for (vector, mass), (other, other_mass) in permutations(known, 2)
+    ]
+    if not pairs:
+        return 1.0
+    mean = sum(mass * cosine for mass, cosine in pairs) / sum(mass for mass, _ in pairs)
+    return min(max((mean - encoder.unrelated) / (encoder.related - encoder.unrelated), 0.0), 1.0)
 
 
 def word_shares(own: list[list[str]], texts: list[list[str]], asked: Asked) -> list[float]:
@@ -224,6 +296,7 @@ def encode_question(memories: Sequence[Memory], asked: Asked) -> Question:
         first_person=asked.first_person,
         period=asked.period,
         asks_when=asked.asks_when,
+        about_user=asked.about_user,
         said=np.array(sorted(asked.said), dtype=np.int64),
         graph=asked.graph,
     )

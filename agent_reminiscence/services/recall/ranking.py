@@ -12,9 +12,9 @@ and never extend into another memory; the middle chunk's heading counts once in 
             / sum of the weights that could apply
 
 Two numbers between 0 and 1 decide what counts. `trust` is how far the question's words lead: they count for as much as
-the best window has of them, and meaning for the rest (`_trust_in_words`). `near_w` is how far the passages of a window
+the best window has of them, and meaning for the rest (`_Evidence.trust_in_words`). `near_w` is how far the passages of a window
 speak of one thing: an answer leans on its neighbours in a conversation, and a statement among others stands alone
-(`Meaning.nearness`). A chunk that only asks, with nobody's answer in it, ranks below everything that states something.
+(`_nearness`). A chunk that only asks ranks below what states something about the question.
 
 "Best" is the best among chunks that may be a hit and do not only ask. Windows, document frequencies and lengths refer
 to the whole text of the moment, including duplicates.
@@ -56,11 +56,12 @@ OWN_WORDS_MIN_TERMS: Final = 4
 """Too many chunks contain all words of a shorter question."""
 
 TRUSTED_WORDS: Final = 2.0
-"""Words are trusted fully from here on: so many words that one chunk alone has, or more that are less rare."""
+"""Words are trusted fully from here on: so many words that one chunk alone has, or more that are less rare; of a shorter
+question all."""
 TRUSTED_SHARE: Final = 0.5
 """And this share of the question's words, weighted by rarity."""
 
-ASKING_SHARE: Final = 0.5
+ASKING_SHARE: Final = 0.25
 """A chunk that only asks keeps this share of its score, and of no more than the best of the others has: it often has
 all words of the question, and nothing that answers it."""
 
@@ -92,7 +93,7 @@ class Weights:
     question: float = 0.3
     """Subtracted: a chunk that asks a question seldom answers one."""
     own_words: float = 0.5
-    of_self: float = 2.0
+    of_self: float = 3.0
     """What a user says of himself, if the question is about nothing else: no word leads to it."""
     graph: float = 2.0
     """Maximum, reached if what the question names is rare: from 1.9 on, questions over two hops are answered."""
@@ -353,8 +354,9 @@ class _Evidence(NamedTuple):
             # Only a time is asked for.
             return 1.0
         share = float(words.asked_around.max(initial=0, where=self.judged))
-        rare_words = share * words.asked_idf / words.highest_idf
-        return min(rare_words / TRUSTED_WORDS, 1.0) * min(share / TRUSTED_SHARE, 1.0)
+        # In words as rare as possible: how many the question has, and how many of them the best window.
+        asked = words.asked_idf / words.highest_idf
+        return min(share * asked / min(asked, TRUSTED_WORDS), 1.0) * min(share / TRUSTED_SHARE, 1.0)
 
 
 def _parts(

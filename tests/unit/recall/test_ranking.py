@@ -10,7 +10,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_reminiscence.domain.index import DUPLICATE, FACT, NORMS_DTYPE, QUESTION, TIME_WORDS, USER, chunk_number
+from agent_reminiscence.domain.index import (
+    ASKS,
+    DUPLICATE,
+    FACT,
+    NORMS_DTYPE,
+    OF_SELF,
+    QUESTION,
+    TIME_WORDS,
+    USER,
+    chunk_number,
+)
+from agent_reminiscence.services.recall.encoders import Encoder
 from agent_reminiscence.services.recall.matching import BUNDLED_MATCH, FOUND_FROM
 from agent_reminiscence.services.recall.ranking import DEFAULT_WEIGHTS, Ranked, Vectors, rank
 from tests.support.slow_ranking import (
@@ -29,13 +40,18 @@ WORDS = ("boat", "red", "harbour", "mara", "lamp", "storm", "may")
 # Two of them cancel out, so that windows without a direction occur.
 VECTORS: tuple[Vector, ...] = ((1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.6, 0.8), (0.8, -0.6))
 
+# Of a question with words and a vector, and nothing else.
+ALL_WEIGHTS = sum(DEFAULT_WEIGHTS.words) + sum(DEFAULT_WEIGHTS.meaning)
+
 # A busy machine is slow, not wrong.
 THOROUGH = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 words = st.lists(st.sampled_from(WORDS), max_size=6).map(tuple)
 vectors = st.none() | st.sampled_from(VECTORS)
 masses = st.integers(1, 40)
-flags = st.sampled_from([0, 0, 0, DUPLICATE, QUESTION, TIME_WORDS, QUESTION | USER, TIME_WORDS | USER])
+flags = st.sampled_from(
+    [0, 0, 0, DUPLICATE, QUESTION, TIME_WORDS, QUESTION | USER, TIME_WORDS | USER, ASKS | QUESTION, OF_SELF]
+)
 
 
 @st.composite
@@ -84,6 +100,7 @@ def questions(draw: st.DrawFn, memories: Sequence[Memory]) -> Asked:
         first_person=draw(st.booleans()),
         period=draw(st.none() | st.just((start, start + draw(st.integers(0, 20))))),
         asks_when=draw(st.booleans()),
+        about_user=draw(st.booleans()),
         said=frozenset(draw(some)),
         graph={number: draw(st.floats(0.01, 3.0)) for number in draw(some)},
     )
@@ -118,9 +135,11 @@ def test_every_part_is_what_the_formula_says_of_the_texts(data: st.DataObject) -
     numbers = [chunk.number for memory in memories for chunk in memory]
     eligible = frozenset(data.draw(st.lists(st.sampled_from(numbers), unique=True)))
 
-    found = ranked(memories, asked, eligible=np.array([number in eligible for number in numbers]))
+    encoder = data.draw(st.none() | st.just(Encoder(unrelated=-0.5, related=0.7)))
 
-    expected = slow_scores(memories, asked, eligible, DEFAULT_WEIGHTS)
+    found = ranked(memories, asked, eligible=np.array([number in eligible for number in numbers]), encoder=encoder)
+
+    expected = slow_scores(memories, asked, eligible, DEFAULT_WEIGHTS, encoder)
     assert set(found.numbers.tolist()) == set(expected)
     for index, number in enumerate(found.numbers.tolist()):
         parts = {name: float(values[index]) for name, values in found.parts.items()}
@@ -263,7 +282,7 @@ def test_a_chunk_without_a_vector_is_ranked_by_its_words() -> None:
     found = ranked(memories, Asked(words=("boat",), vector=(1.0, 0.0)))
 
     assert found.numbers.tolist() == [chunk_number(1, 0), chunk_number(2, 0)]
-    assert found.parts["meaning"].tolist() == pytest.approx([0, DEFAULT_WEIGHTS.meaning[0] / 2.3])
+    assert found.parts["meaning"].tolist() == pytest.approx([0, DEFAULT_WEIGHTS.meaning[0] / ALL_WEIGHTS])
     assert np.isfinite(found.scores).all()
 
 
@@ -387,10 +406,10 @@ def test_a_close_vector_makes_a_match_of_other_words() -> None:
     near, far = ([replace(note(1, "lamp")[0], vector=vector, mass=5)] for vector in ((0.8, 0.6), (0.0, 1.0)))
     asked = Asked(words=("lantern",), vector=(0.8, 0.6))
 
-    assert ranked([near], asked, cosine_match=BUNDLED_MATCH).found
+    assert ranked([near], asked, encoder=Encoder(match=BUNDLED_MATCH)).found
     assert not ranked([near], asked).found
     assert not ranked(
-        [far, note(2, "lantern")], replace(asked, words=("lighthouse",)), cosine_match=BUNDLED_MATCH
+        [far, note(2, "lantern")], replace(asked, words=("lighthouse",)), encoder=Encoder(match=BUNDLED_MATCH)
     ).found
 
 
@@ -399,7 +418,7 @@ def test_a_chunk_whose_vector_is_missing_is_matched_by_its_words() -> None:
     memories = [note(1, "boat"), [replace(note(2, "lamp")[0], vector=(1.0, 0.0), mass=3)]]
     asked = Asked(words=("boat",), vector=(1.0, 0.0))
 
-    found = ranked(memories, asked, cosine_match=BUNDLED_MATCH)
+    found = ranked(memories, asked, encoder=Encoder(match=BUNDLED_MATCH))
 
     by_words = ranked(memories, replace(asked, vector=None))
     assert found.match[found.numbers == chunk_number(1, 0)] == pytest.approx(by_words.match[:1])
@@ -438,3 +457,99 @@ def test_both_having_said_it_is_no_hint() -> None:
     found = ranked(memories, Asked(words=("boat", "red"), speakers=frozenset({1})))
 
     assert not found.hint.any()
+
+
+def lines(position: int, *vectors_and_words: tuple[Vector, str], flags: int = 0) -> list[Chunk]:
+    """A memory with a chunk for each line, ten tokens long."""
+    return [
+        Chunk(chunk_number(position, index), tuple(line.split()), vector, 10, flags=flags)
+        for index, (vector, line) in enumerate(vectors_and_words)
+    ]
+
+
+def test_what_only_asks_comes_after_what_states_something_about_it() -> None:
+    """The same question asked before has all its words and its very vector, and answers nothing."""
+    asking = [replace(lines(1, ((1.0, 0.0), "red boat storm"))[0], flags=ASKS | QUESTION | USER)]
+    answers = [lines(2, ((0.6, 0.8), "boat")), lines(3, ((0.8, -0.6), "lamp storm"))]
+
+    found = ranked([asking, *answers], Asked(words=("red", "boat", "storm"), vector=(1.0, 0.0)))
+
+    assert found.numbers.tolist()[-1] == chunk_number(1, 0)
+    assert found.only_asks.tolist() == [False, False, True]
+
+
+def test_questions_are_found_where_there_is_nothing_else() -> None:
+    """What was asked may be what is looked for."""
+    asking = [[replace(chunk, flags=ASKS)] for chunk in lines(1, ((1.0, 0.0), "boat"), ((0.6, 0.8), "boat lamp"))]
+
+    found = ranked(asking, Asked(words=("boat",), vector=(1.0, 0.0)))
+
+    assert found.numbers.tolist() == [chunk_number(1, 0), chunk_number(1, 1)]
+    assert not found.found
+
+
+def test_a_statement_among_others_stands_alone_and_a_conversation_hangs_together() -> None:
+    """Neighbours lend their evidence only where they speak of the same."""
+    near_boat, near_lamp = (0.8, -0.6), (0.0, 1.0)
+    scattered = lines(1, (near_lamp, "lamp"), (near_boat, "red"), (near_lamp, "storm"))
+    together = lines(2, (near_boat, "lamp"), (near_boat, "red"), (near_boat, "storm"))
+    asked = Asked(words=("lamp", "storm"), vector=(1.0, 0.0))
+    encoder = Encoder(unrelated=0.3, related=0.6)
+
+    found = ranked([scattered, together], asked, encoder=encoder)
+    around = dict(zip(found.numbers.tolist(), found.parts["words_around"].tolist(), strict=True))
+
+    assert around[chunk_number(1, 1)] == 0
+    assert around[chunk_number(2, 1)] > 0
+
+
+def test_words_lead_as_far_as_the_texts_have_them() -> None:
+    """One common word that a text shares by chance does not outweigh what another says."""
+    by_chance = [lines(position, ((0.0, 1.0), "boat red")) for position in range(1, 9)]
+    meant = lines(20, ((1.0, 0.0), "harbour"))
+    asked = Asked(words=("boat", "unknown", "other", "more"), vector=(1.0, 0.0))
+
+    assert ranked([*by_chance, meant], asked).numbers.tolist()[0] == chunk_number(20, 0)
+
+
+def test_the_words_of_a_short_question_lead_if_a_text_has_them_all() -> None:
+    """A question of one word cannot be found by two."""
+    named, near = lines(1, ((0.0, 1.0), "boat")), lines(2, ((1.0, 0.0), "lamp"))
+
+    assert ranked([named, near], Asked(words=("boat",), vector=(1.0, 0.0))).numbers.tolist()[0] == chunk_number(1, 0)
+
+
+def test_a_question_about_the_user_finds_what_he_said_of_himself() -> None:
+    """No word leads to it."""
+    of_self = [replace(chunk, flags=USER | OF_SELF) for chunk in lines(1, ((0.0, 1.0), "red"))]
+    others = lines(2, ((1.0, 0.0), "lamp"))
+
+    found = ranked([of_self, others], Asked(words=(), vector=(1.0, 0.0), about_user=True))
+
+    assert found.numbers.tolist()[0] == chunk_number(1, 0)
+    assert found.found
+
+
+def test_equal_texts_are_told_from_others_by_their_numbers() -> None:
+    """Their length, speaker and vector are the same, wherever they stand."""
+    memories = [
+        lines(1, ((0.6, 0.8), "red boat")),
+        lines(2, ((0.6, 0.8), "red boat"), ((0.0, 1.0), "storm")),
+        lines(3, ((0.8, -0.6), "red boat")),
+    ]
+
+    found = ranked(memories, Asked(words=("boat",), vector=(1.0, 0.0)))
+    alike = dict(zip(found.numbers.tolist(), found.alike.tolist(), strict=True))
+
+    assert alike[chunk_number(1, 0)] == alike[chunk_number(2, 0)] != alike[chunk_number(3, 0)]
+
+
+def test_a_text_that_was_stored_a_thousand_times_leaves_room_for_others() -> None:
+    """The candidates are not all copies of the best one."""
+    copies = [lines(position, ((1.0, 0.0), "boat")) for position in range(1, 1_001)]
+    other = lines(2_000, ((0.6, 0.8), "storm"))
+
+    found = ranked([*copies, other], Asked(words=("boat",), vector=(1.0, 0.0)), limit=400)
+
+    assert chunk_number(2_000, 0) in found.numbers.tolist()
+    assert found.numbers.tolist()[0] == chunk_number(1_000, 0)

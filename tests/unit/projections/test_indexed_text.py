@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pytest
 
 from agent_reminiscence.domain.canonical import sha256
-from agent_reminiscence.domain.index import QUESTION, TIME_WORDS, USER, speaker_term
+from agent_reminiscence.domain.index import ASKS, OF_SELF, QUESTION, TIME_WORDS, USER, speaker_term
 from agent_reminiscence.domain.said import SaidFrom
 from agent_reminiscence.projections.indexed_text import fact_text, heading_text, index_chunk, index_fact, index_heading
 from agent_reminiscence.text.days import day_of
@@ -81,9 +81,15 @@ def test_a_day_that_a_chunk_speaks_of_finds_it_and_is_not_counted() -> None:
 @pytest.mark.parametrize(
     ("content", "speaker_key", "expected"),
     [
-        ("Where is the key?", None, QUESTION),
-        ("Where is the key?", "user", QUESTION | USER),
+        ("Where is the key?", None, QUESTION | ASKS),
+        ("Where is the key?", "user", QUESTION | USER | ASKS),
+        ("User: Remind me where the key is.", "user", USER | ASKS),
+        ("Where would you like it?", "assistant", QUESTION | ASKS),
+        ("Where is the key?", "ann", QUESTION),
+        ("It is gone. Where is the key?", "user", QUESTION | USER),
         ("Behind the clock.", "user", USER),
+        ("I hid it behind the clock.", "user", USER | OF_SELF),
+        ("I hid it behind the clock.", "assistant", 0),
         ("Behind the clock.", "ann", 0),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_reminiscence.text.asking import SELF, Asking, read_asking
+from agent_reminiscence.text.asking import SELF, Asking, only_asks, read_asking
 
 
 @pytest.mark.parametrize(
@@ -150,3 +150,28 @@ def test_any_question_has_a_topic(question: str) -> None:
 
     assert Counter("".join(topic.split())) <= Counter("".join(question.split()))
     assert bool(topic.strip()) == bool(question.strip())
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Where is the key?", "en"),
+        ("Great, thanks! Where is the key?", "en"),
+        ("Remind me where the key is.", "en"),
+        ("Where is it? Tell me about the key.", "en"),
+        ("Wo ist der Schlüssel?", "de"),
+        ("钥匙在哪里？", "zh"),
+    ],
+)
+def test_a_text_that_only_asks_states_nothing(text: str, language: str) -> None:
+    """Greetings and thanks do not make a statement of it."""
+    assert only_asks(text, language)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["I'm vegan. What can I eat?", "The key is gone.", "Call me Ann.", "Thanks!", "", "I was told to ask. Why?"],
+)
+def test_a_statement_beside_a_question_is_one(text: str) -> None:
+    """However short."""
+    assert not only_asks(text, "en")

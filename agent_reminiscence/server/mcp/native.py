@@ -108,7 +108,7 @@ class RecallArguments(Arguments):
     tiers: Annotated[list[Tier], BeforeValidator(_read_json)] | None = Field(
         default=None, min_length=1, description="Only these; default: all."
     )
-    token_budget: int = Field(default=2_000, ge=50, le=50_000, description="Most tokens of the passages.")
+    token_budget: int = Field(default=2_000, ge=50, le=50_000, description="Most tokens.")
     as_of: _Time | None = Field(default=None, description="What was true then, in ISO 8601.")
     known_at: _Time | None = Field(default=None, description="What the memory knew then.")
     key_prefix: _Key | None = Field(default=None, description="Only memories whose key begins with this.")
@@ -172,7 +172,7 @@ class ForgetArguments(Arguments):
     """Of `forget`."""
 
     memory_id: UUID
-    erase: bool = Field(default=False, description="Destroy every version for good; only if the user asks for that.")
+    erase: bool = Field(default=False, description="Destroy every version for good, if the user asks.")
 
 
 class AnswerArguments(Arguments):

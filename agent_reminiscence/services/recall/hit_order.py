@@ -22,6 +22,8 @@ first hits of a larger one."""
 # A later statement takes the first place only with this share of its score: it has to answer the question, too.
 _LEAST_SHARE: Final = 0.4
 
+# A later statement may lack fewer words of the question that the first hit has than these.
+_MOST_LACKING: Final = 3
 # A text without its own language is read as English.
 _DEFAULT_LANGUAGES: Final = ("en",)
 
@@ -118,6 +120,9 @@ class _Statement:
         if (speaker and another and speaker.casefold() != another.casefold()) or self._names_another_subject(other):
             return False
         lacking = (asked & self.terms) - other.terms
+        if len(lacking) >= _MOST_LACKING * len(self._languages):
+            # The question quotes the one, and not what was said in other words at another time.
+            return False
         if share_most_words(statement_words(self._text), statement_words(other._text)):
             # Of sentences of one form, the question means that with its words.
             return not lacking

@@ -14,6 +14,7 @@ from agent_reminiscence.text.alike import share_most_words, statement_words
 from agent_reminiscence.text.folding import WORD, fold_text, without_speaker
 from agent_reminiscence.text.frames import unframed
 from agent_reminiscence.text.languages import stop_words
+from agent_reminiscence.text.periods import is_question
 from agent_reminiscence.text.words import analyse
 
 NEWEST_AMONG: Final = 10
@@ -74,11 +75,16 @@ def newest_first(
         return list(rows)
     first = _Statement(rows[0], languages)
     asked = frozenset(term for language in languages or _DEFAULT_LANGUAGES for term in analyse(query, language))
+    is_quoted = not is_question(query) and asked <= first.terms
     places = [0]
     for place, row in enumerate(rows[1:NEWEST_AMONG], start=1):
         if row["said_at"] == first.row["said_at"] or row["score"] < _LEAST_SHARE * first.row["score"]:
             continue
-        if not row["only_asks"] and first.is_same(_Statement(row, languages), asked, vectors, same_topic):
+        other = _Statement(row, languages)
+        # Who writes down a statement whole looks for that one, whatever was said in other words at another time.
+        if row["only_asks"] or (is_quoted and asked - other.terms):
+            continue
+        if first.is_same(other, asked, vectors, same_topic):
             places.append(place)
     if len(places) == 1:
         return list(rows)
@@ -121,7 +127,6 @@ class _Statement:
             return False
         lacking = (asked & self.terms) - other.terms
         if len(lacking) >= _MOST_LACKING * len(self._languages):
-            # The question quotes the one, and not what was said in other words at another time.
             return False
         if share_most_words(statement_words(self._text), statement_words(other._text)):
             # Of sentences of one form, the question means that with its words.

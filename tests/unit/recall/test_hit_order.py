@@ -93,6 +93,7 @@ def test_other_words_about_the_same_topic_are_known_by_their_vectors() -> None:
         ("Ruth's fee is 45 an hour.", "Nina's fee is 60 an hour.", "What does Ruth charge?"),
         ("The M5 screws are in box A.", "The M6 screws are in box A.", "Where are the M5 screws?"),
         ("We use C++ in the engine.", "We use C# in the engine.", "Where do we use C++?"),
+        ("I go for my dreams.", "I make dreams happen.", "I go for my dreams"),
         ("I will rehearse the dance for the show.", "Thanks, we practise.", "I will rehearse the dance for the show."),
     ],
 )

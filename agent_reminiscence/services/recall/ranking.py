@@ -12,9 +12,9 @@ and never extend into another memory; the middle chunk's heading counts once in 
             / sum of the weights that could apply
 
 Two numbers between 0 and 1 decide what counts. `trust` is how far the question's words lead: they count for as much as
-the best window has of them, and meaning for the rest (`_Evidence.trust_in_words`). `near_w` is how far the passages of a window
-speak of one thing: an answer leans on its neighbours in a conversation, and a statement among others stands alone
-(`_nearness`). A chunk that only asks ranks below what states something about the question.
+the best window has of them, and meaning for the rest (`_Evidence.trust_in_words`). `near_w` is how far the passages of
+a window speak of one thing: an answer leans on its neighbours in a conversation, and a statement among others stands
+alone (`_nearness`). A chunk that only asks ranks below what states something about the question.
 
 "Best" is the best among chunks that may be a hit and do not only ask. Windows, document frequencies and lengths refer
 to the whole text of the moment, including duplicates.
@@ -56,8 +56,8 @@ OWN_WORDS_MIN_TERMS: Final = 4
 """Too many chunks contain all words of a shorter question."""
 
 TRUSTED_WORDS: Final = 2.0
-"""Words are trusted fully from here on: so many words that one chunk alone has, or more that are less rare; of a shorter
-question all."""
+"""Words are trusted fully from here on: so many words that one chunk alone has, or more that are less rare; of a
+shorter question all."""
 TRUSTED_SHARE: Final = 0.5
 """And this share of the question's words, weighted by rarity."""
 

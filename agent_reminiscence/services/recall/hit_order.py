@@ -14,7 +14,6 @@ from agent_reminiscence.text.alike import share_most_words, statement_words
 from agent_reminiscence.text.folding import WORD, fold_text, without_speaker
 from agent_reminiscence.text.frames import unframed
 from agent_reminiscence.text.languages import stop_words
-from agent_reminiscence.text.periods import is_question
 from agent_reminiscence.text.words import analyse
 
 NEWEST_AMONG: Final = 10
@@ -25,6 +24,7 @@ _LEAST_SHARE: Final = 0.4
 
 # A later statement may lack fewer words of the question that the first hit has than these.
 _MOST_LACKING: Final = 3
+_QUOTED_SHARE: Final = 0.5
 # A text without its own language is read as English.
 _DEFAULT_LANGUAGES: Final = ("en",)
 
@@ -71,20 +71,15 @@ def newest_first(
         vectors: Of unit length, by the number of the chunk; those that are known.
         same_topic: The cosine from which two statements are about the same; None if the embedder's is not known.
     """
-    if len(rows) < 2 or rows[0]["only_asks"]:
+    if len(rows) < 2 or rows[0]["only_asks"] or _is_quoted(query, rows[0]):
         return list(rows)
     first = _Statement(rows[0], languages)
     asked = frozenset(term for language in languages or _DEFAULT_LANGUAGES for term in analyse(query, language))
-    is_quoted = not is_question(query) and asked <= first.terms
     places = [0]
     for place, row in enumerate(rows[1:NEWEST_AMONG], start=1):
         if row["said_at"] == first.row["said_at"] or row["score"] < _LEAST_SHARE * first.row["score"]:
             continue
-        other = _Statement(row, languages)
-        # Who writes down a statement whole looks for that one, whatever was said in other words at another time.
-        if row["only_asks"] or (is_quoted and asked - other.terms):
-            continue
-        if first.is_same(other, asked, vectors, same_topic):
+        if not row["only_asks"] and first.is_same(_Statement(row, languages), asked, vectors, same_topic):
             places.append(place)
     if len(places) == 1:
         return list(rows)
@@ -151,6 +146,12 @@ class _Statement:
             return ""
         opening = re.split("['\u2019]", word[0].casefold())[0]
         return "" if any(opening in stop_words(language) for language in self._languages) else opening
+
+
+def _is_quoted(query: str, row: Row) -> bool:
+    """Whether `query` is most of a statement: that one is looked for, whatever was said at another time."""
+    quoted, said = fold_text(query), fold_text(_said(row))
+    return quoted in said and len(quoted) >= _QUOTED_SHARE * len(said)
 
 
 def _said(row: Row) -> str:

@@ -346,6 +346,40 @@ Tests first, then code.
 I hate being called Miss.
 Never suggest cilantro.
 I'm on call on Tuesdays, so keep them free.
+Write all your replies to me in Greek.
+No appointments for me before eleven.
+I walk with a stick.
+Gifts should stay under 50 euros.
+Give me distances in kilometres.
+Every function needs a docstring.
+Call me Professor Lund.
+Wednesday evenings are for choir practice.
+Buses make me feel sick.
+Don't post anything on my behalf without showing me first.
+I always sit in the front row.
+All images we use have to be free of charge.
+My wrist won't let me type for long.
+I find bullet points easier than prose.
+I'm afraid of dogs.
+I can't hear high notes.
+Our house is meat-free.
+I'd like a formal tone.
+Please use my middle name, Ray.
+We never travel by car.
+Sundays are off limits for work.
+I take my tea without sugar.
+No spoilers about football, ever.
+Hotels must allow cats.
+I pay by invoice only.
+Keep my address to yourself.
+My son can't have gluten.
+I need at least eight hours between shifts.
+Please never suggest horror films.
+Speak to me as you would to a child.
+I'm fasting during Ramadan.
+I read Braille.
+Everything we deploy runs on Linux.
+Use tabs for indentation.
 """,
     "es": """
 Respóndeme siempre en catalán.

@@ -12,7 +12,7 @@ from agent_reminiscence.text.standing import MAX_CHARACTERS, STANDING_LANGUAGES,
 from agent_reminiscence.text.words import ANALYSER_VERSION
 from tests.support.standing_examples import HOLDING, PASSING
 
-_DIGEST_OF_VERSION_4 = "cf458c365c81ed89"
+_DIGEST_OF_VERSION_4 = "9012c9e6176e6cdf"
 _HOLDING = [(language, line) for language, lines in HOLDING.items() for line in lines.strip().splitlines()]
 _PASSING = [(language, line) for language, lines in PASSING.items() for line in lines.strip().splitlines()]
 

@@ -293,8 +293,9 @@ async def test_recall_follows_what_was_stated(memory: AgentMem, tenant: str, gra
     assert before.entities == ()
     assert {entity.name for entity in after.entities} == {"Ana Sousa", "Piet Bakker"}
     assert boat in {hit.content for hit in after.hits[:2]}
-    [then] = [hit.score for hit in after.hits if hit.content == boat]
-    assert then > max([0.0, *(hit.score for hit in before.hits if hit.content == boat)])
+    [by_graph] = [hit.score_parts["graph"] for hit in after.hits if hit.content == boat]
+    assert by_graph > 0
+    assert not any("graph" in hit.score_parts for hit in before.hits)
 
 
 @pytest.mark.parametrize(

@@ -328,6 +328,8 @@ async def test_a_secret_in_any_text_of_a_write_is_stored_nowhere(
     embedder = RecordingEmbedder()
     observed = {"tracer_provider": recording.tracer_provider, "meter_provider": recording.meter_provider}
     async with AgentMem(config(telemetry_content=True), embedder=embedder, **observed) as memory:  # type: ignore[arg-type]
+        # A question is embedded only if there is something that it can be compared with.
+        await memory.create_active_memory(_TENANT, "Note", "The tea is green.")
         for write in _WRITES[method]:
             await write(memory, f"{_TOKEN} and {_CARD}")
             await write(memory, f"{_OTHER_TOKEN} and {_CARD}")

@@ -107,6 +107,7 @@ def slow_scores(
         return [value / best if best > 0 else 0.0 for value in values]
 
     windows = [[_window(memory, index, before, after) for memory, index in chunk_indices] for before, after in WINDOWS]
+    raised = 1.0
     by_words = [
         of_best(_bm25([_words(chunk, window) for chunk, window in zip(chunks, of_window, strict=True)], asked.words))
         for of_window in windows
@@ -128,6 +129,7 @@ def slow_scores(
         around = [_words(chunk, window) for chunk, window in zip(chunks, windows[2], strict=True)]
         own = [_words(chunk, [chunk]) for chunk in chunks]
         trusted = _trust(own, [around[i] for i in judged], asked)
+        raised = 1 + 2 * (1 - trusted) ** 2
         possible += sum(weights.words) + sum(weights.meaning)
         for i in hits:
             trust = 1.0 if chunks[i].vector is None else trusted
@@ -146,13 +148,13 @@ def slow_scores(
     if said_by is not None:
         share = sum(said_by) / len(chunks)
         values = [0.5 if chunk.speaker == 0 else float(said) for chunk, said in zip(chunks, said_by, strict=True)]
-        give("speaker", values, weights.speaker * min(1.0, 2 * (1 - share)))
+        give("speaker", values, raised * weights.speaker * min(1.0, 2 * (1 - share)))
     if asked.period is not None:
         start, end = asked.period
-        give("date", [float(start <= chunk.day <= end + 10) for chunk in chunks], weights.date)
-        give("said", [float(chunk.number in asked.said) for chunk in chunks], weights.said)
+        give("date", [float(start <= chunk.day <= end + 10) for chunk in chunks], raised * weights.date)
+        give("said", [float(chunk.number in asked.said) for chunk in chunks], raised * weights.said)
     if asked.asks_when:
-        give("when", [float(chunk.flags & TIME_WORDS != 0) for chunk in chunks], weights.when)
+        give("when", [float(chunk.flags & TIME_WORDS != 0) for chunk in chunks], raised * weights.when)
     if asked.about_user:
         give("of_self", [float(chunk.flags & OF_SELF != 0) for chunk in chunks], weights.of_self)
     if len(set(asked.words)) >= 4:
@@ -185,7 +187,8 @@ def _trust(own: list[list[str]], around: list[list[str]], asked: Asked) -> float
     share = max(word_shares(own, around, asked), default=0.0)
     whole = sum(_idf(own, word) for word in set(asked.words))
     rare_words = whole / math.log(1 + (len(own) - 0.5) / 1.5)
-    return min(share * rare_words / min(rare_words, 2), 1.0) * min(share / 0.5, 1.0)
+    had = share * rare_words
+    return min(had / min(rare_words, 2), 1.0) * min(max(share / 0.5, had / 4), 1.0)
 
 
 def _nearness(centre: Chunk, window: Sequence[Chunk], encoder: Encoder | None) -> float:

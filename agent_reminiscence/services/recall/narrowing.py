@@ -34,7 +34,7 @@ ENOUGH_ADMITTED: Final = 80
 _BY_PROMISE: Final = 80
 _BY_WORDS: Final = 20
 _BY_HEADING: Final = 10
-_BY_MEANING: Final = 20
+_BY_MEANING: Final = 60
 _BY_TIME: Final = 40
 _BY_GRAPH: Final = 80
 # How many chunks are taken of a text that was found only by its heading or day.
@@ -126,7 +126,8 @@ def promise(weighed: Weighed, near: Dots | None, weights: Weights) -> Promise:
         return Promise(numbers, values)
     of_chunks = near.numbers > 0
     close = near.numbers[of_chunks]
-    closeness = weights.meaning[0] * _share_of_best(np.maximum(near.dots[of_chunks], 0).astype(np.float64))
+    # What the neighbours' meaning weighs goes to the chunk's where they speak of something else.
+    closeness = sum(weights.meaning) * _share_of_best(np.maximum(near.dots[of_chunks], 0).astype(np.float64))
     are_known, indices = are_among(close, numbers)
     values[indices[are_known]] += closeness[are_known]
     return Promise(np.concatenate((numbers, close[~are_known])), np.concatenate((values, closeness[~are_known])))

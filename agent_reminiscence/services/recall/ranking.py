@@ -29,7 +29,7 @@ at once; docs/adr/0051 has tables.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -59,7 +59,12 @@ TRUSTED_WORDS: Final = 2.0
 """Words are trusted fully from here on: so many words that one chunk alone has, or more that are less rare; of a
 shorter question all."""
 TRUSTED_SHARE: Final = 0.5
-"""And this share of the question's words, weighted by rarity."""
+"""And this share of the question's words, weighted by rarity,"""
+TRUSTED_IN_ANY: Final = 4.0
+"""or so many rare words, of however long a question."""
+
+WITHOUT_WORDS: Final = 2.0
+"""Who and when weigh up to this much more, as a factor above 1, where the question's words lead nowhere."""
 
 ASKING_SHARE: Final = 0.25
 """A chunk that only asks keeps this share of its score, and of no more than the best of the others has: it often has
@@ -97,6 +102,16 @@ class Weights:
     """What a user says of himself, if the question is about nothing else: no word leads to it."""
     graph: float = 2.0
     """Maximum, reached if what the question names is rare: from 1.9 on, questions over two hops are answered."""
+
+    def raised(self, factor: float) -> Weights:
+        """With more weight on who spoke and on when."""
+        return replace(
+            self,
+            speaker=self.speaker * factor,
+            date=self.date * factor,
+            said=self.said * factor,
+            when=self.when * factor,
+        )
 
     def speaker_of(self, share: float) -> float:
         """The weight of a speaker who has said this share of all chunks."""
@@ -356,7 +371,9 @@ class _Evidence(NamedTuple):
         share = float(words.asked_around.max(initial=0, where=self.judged))
         # In words as rare as possible: how many the question has, and how many of them the best window.
         asked = words.asked_idf / words.highest_idf
-        return min(share * asked / min(asked, TRUSTED_WORDS), 1.0) * min(share / TRUSTED_SHARE, 1.0)
+        had = share * asked
+        is_about = min(max(share / TRUSTED_SHARE, had / TRUSTED_IN_ANY), 1.0)
+        return is_about * min(had / min(asked, TRUSTED_WORDS), 1.0)
 
 
 def _parts(
@@ -368,7 +385,11 @@ def _parts(
 ) -> tuple[dict[str, NDArray[Any]], float]:
     """The evidence for each chunk, part by part, and the sum of the weights that could apply to the question."""
     text = evidence.text
-    parts, possible = _words_and_meaning(evidence, question, weights)
+    trust = evidence.trust_in_words() if question.terms else 0.0
+    parts, possible = _words_and_meaning(evidence, question, weights, trust)
+    # Where no word leads anywhere, the vectors of all texts are about as near, and who and when tell more.
+    if evidence.meaning is not None:
+        weights = weights.raised(1 + WITHOUT_WORDS * (1 - trust) ** 2)
     if spoken is not None:
         weight = weights.speaker_of(share_said)
         possible += weight
@@ -398,7 +419,7 @@ def _parts(
 
 
 def _words_and_meaning(
-    evidence: _Evidence, question: Question, weights: Weights
+    evidence: _Evidence, question: Question, weights: Weights, trust_in_words: float
 ) -> tuple[dict[str, NDArray[Any]], float]:
     """The evidence of words and of meaning, window by window, and the sum of their weights."""
     words, meaning = evidence.words, evidence.meaning
@@ -411,7 +432,7 @@ def _words_and_meaning(
         }
         return by_words, sum(weights.words)
     # A chunk without a vector is judged by its words.
-    trust = np.where(meaning.is_known, evidence.trust_in_words() if question.terms else 0.0, 1.0)
+    trust = np.where(meaning.is_known, trust_in_words, 1.0)
     parts: dict[str, NDArray[Any]] = {}
     # The weight of the chunk's own words and of its own meaning, which grow where windows and words count less.
     own_words, own_meaning = np.zeros(evidence.text.size), np.zeros(evidence.text.size)

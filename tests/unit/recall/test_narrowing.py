@@ -96,7 +96,7 @@ def test_meaning_and_speaker_add_to_what_words_promise() -> None:
 
     promised = promise(weighed, near, DEFAULT_WEIGHTS).raised(np.array([100, 300], dtype=np.int64), 0.6)
 
-    words, meaning = sum(DEFAULT_WEIGHTS.words), DEFAULT_WEIGHTS.meaning[0]
+    words, meaning = sum(DEFAULT_WEIGHTS.words), sum(DEFAULT_WEIGHTS.meaning)
     assert dict(zip(promised.numbers.tolist(), promised.values.tolist(), strict=True)) == pytest.approx(
         {1: words + meaning, 100: meaning / 2 + 0.6, 200: 0, 300: 0.6}
     )

@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from agent_reminiscence.database.connection import Row, SqlExecutor
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.index import (
+    ASKS,
     DUPLICATE,
     FACT,
     FACTS_SEGMENT,
     FIRST,
     LAYOUT_DTYPE,
     NORMS_DTYPE,
+    OF_SELF,
     POSTING_DTYPE,
     QUESTION,
     STANDING,
@@ -32,7 +34,9 @@ from agent_reminiscence.domain.index import (
     position_of,
     posting_numbers,
 )
+from agent_reminiscence.text.asking import only_asks
 from agent_reminiscence.text.periods import day_terms, has_time_words, is_question, mentioned_periods
+from agent_reminiscence.text.self_talk import is_of_self
 from agent_reminiscence.text.standing import is_standing
 from agent_reminiscence.text.words import analyse
 
@@ -338,13 +342,21 @@ def _text_flags(
     Args:
         held: What may say what always holds; None of a fact.
     """
-    if held is not None and speaker_key == "user":
-        held = re.sub(r"^user:\s*", "", held, flags=re.IGNORECASE)
-    return (
+    by_user = held is not None and speaker_key in {"user", None}
+    by_agent = held is not None and speaker_key in {"assistant", "agent", "ai", "bot"}
+    spoken = held or ""
+    if speaker_key is not None:
+        spoken = re.sub(rf"^{re.escape(speaker_key)}:\s*", "", spoken, flags=re.IGNORECASE)
+    if (by_user or by_agent) and only_asks(spoken, language):
+        spoken, asks = "", ASKS
+    else:
+        asks = 0
+    return asks | (
         (QUESTION if is_question(text) else 0)
         | (TIME_WORDS if has_time_words(text, _mentioned(said, language), (language,)) else 0)
         | (USER if speaker_key == "user" else 0)
-        | (STANDING if held is not None and speaker_key in {"user", None} and is_standing(held, language) else 0)
+        | (STANDING if by_user and is_standing(spoken, language) else 0)
+        | (OF_SELF if by_user and is_of_self(spoken, language) else 0)
     )
 
 

@@ -66,7 +66,8 @@ def newest_first(
     has the newest as `later`.
 
     Args:
-        rows: Best first; those of `one_per_text`, with `number`, `score`, and whether each `only_asks`.
+        rows: Best first; those of `one_per_text`, with `number`, `score`, `successes`, `failures`, and whether each
+            `only_asks`.
         languages: Those of the tenant's texts.
         vectors: Of unit length, by the number of the chunk; those that are known.
         same_topic: The cosine from which two statements are about the same; None if the embedder's is not known.
@@ -78,6 +79,9 @@ def newest_first(
     places = [0]
     for place, row in enumerate(rows[1:NEWEST_AMONG], start=1):
         if row["said_at"] == first.row["said_at"] or row["score"] < _LEAST_SHARE * first.row["score"]:
+            continue
+        if _balance(row) < _balance(first.row):
+            # What helped, or failed less often, is worth more than what is newer.
             continue
         if not row["only_asks"] and first.is_same(_Statement(row, languages), asked, vectors, same_topic):
             places.append(place)
@@ -146,6 +150,11 @@ class _Statement:
             return ""
         opening = re.split("['\u2019]", word[0].casefold())[0]
         return "" if any(opening in stop_words(language) for language in self._languages) else opening
+
+
+def _balance(row: Row) -> int:
+    """How many more runs with a row went well than badly."""
+    return int(row["successes"] - row["failures"])
 
 
 def _is_quoted(query: str, row: Row) -> bool:

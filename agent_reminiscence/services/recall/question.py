@@ -242,7 +242,8 @@ def topic_of(query: str, languages: Sequence[str], names: Collection[str] = ()) 
     topic = read_asking(query).topic
     for text in (_without_names(topic, names), topic):
         if query_words(text, languages, question=query):
-            return text
+            # As it was written, if nothing is left out.
+            return query if WORD.findall(text) == WORD.findall(query) else text
     return query
 
 

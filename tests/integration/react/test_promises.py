@@ -427,6 +427,8 @@ async def test_a_question_and_its_state_are_embedded_in_one_request(config: Call
     """The question for facts, and the question with the state for episodes."""
 
     class Counting(HashEmbedder):
+        is_local = False
+
         def __init__(self) -> None:
             super().__init__(64)
             self.requests: list[list[str]] = []

@@ -28,6 +28,8 @@ def rows(*contents: str, speaker: str | None = None, newest: int = 0) -> list[Ro
             "said_at": START + timedelta(days=100 if number == newest else -number),
             "score": 1 - number / 20,
             "only_asks": content.endswith("?"),
+            "successes": 0,
+            "failures": 0,
         }
         for number, content in enumerate(contents)
     ]
@@ -106,6 +108,14 @@ def test_neither_a_question_nor_a_weak_hit_takes_the_first_place() -> None:
     """The newest is not the best whatever it says."""
     told = rows("The office closes at six.", "The office closes at six when?", "The office closes at nine.", newest=2)
     told[2]["score"] = 0.1
+
+    assert contents(ordered(told)) == contents(told)
+
+
+def test_what_failed_does_not_replace_what_did_not() -> None:
+    """Of two lessons the one that helped stays first."""
+    told = rows("Turn the wheel of the gate left.", "Turn the wheel of the gate right.", newest=1)
+    told[1]["failures"] = 1
 
     assert contents(ordered(told)) == contents(told)
 

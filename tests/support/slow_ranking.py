@@ -136,7 +136,7 @@ def slow_scores(
             own_evidence = (trust * by_words[0][i], (1 - trust) * by_meaning[0][i])
             words, meaning = [0.0] * len(WINDOWS), [0.0] * len(WINDOWS)
             for k, of_window in enumerate(windows):
-                near = 1.0 if k == 0 else _nearness(chunks[i], of_window[i], encoder)
+                near = 1.0 if k == 0 or _answers(*chunk_indices[i]) else _nearness(chunks[i], of_window[i], encoder)
                 words[k] += weights.words[k] * trust * near * by_words[k][i]
                 words[0] += weights.words[k] * trust * (1 - near) * own_evidence[0]
                 meaning[0] += weights.words[k] * (trust * (1 - near) * own_evidence[1] + (1 - trust) * by_meaning[0][i])
@@ -189,6 +189,14 @@ def _trust(own: list[list[str]], around: list[list[str]], asked: Asked) -> float
     rare_words = whole / math.log(1 + (len(own) - 0.5) / 1.5)
     had = share * rare_words
     return min(had / min(rare_words, 2), 1.0) * min(max(share / 0.5, had / 4), 1.0)
+
+
+def _answers(memory: Memory, index: int) -> bool:
+    """Whether a chunk comes after a question of somebody else, who is not the user."""
+    if index == 0:
+        return False
+    before, chunk = memory[index - 1], memory[index]
+    return bool(before.flags & QUESTION and not before.flags & USER and before.speaker != chunk.speaker)
 
 
 def _nearness(centre: Chunk, window: Sequence[Chunk], encoder: Encoder | None) -> float:

@@ -65,6 +65,7 @@ _OUTCOME_SPREAD = (1 + OUTCOME_WEIGHT) / (1 - OUTCOME_WEIGHT)
 # Maximum number of chunks weighted by recency, importance, confidence and outcomes. It does not depend on the limit, so
 # that a smaller limit returns the first hits of a larger one.
 _MAX_CANDIDATES = 400
+_MORE_FOR_COPIES = 20
 _REMEMBERED_TENANTS = 10_000
 # With more speakers than these, a first name alone names nobody.
 _MAX_SPEAKERS = 256
@@ -518,7 +519,8 @@ class Finder:
         """
         if not len(ranked.scores):
             return []
-        most = max(request.limit, NEWEST_AMONG)
+        # Near copies are told from their texts only, once these are read.
+        most = max(request.limit, NEWEST_AMONG) + _MORE_FOR_COPIES
         # Chunks below this share of a score cannot reach it, whatever their importance and their outcomes.
         spread = (1 + _SMALL_WEIGHTS) * (_OUTCOME_SPREAD if stream.has_outcomes else 1)
         wanted = _wanted(ranked, most, spread)

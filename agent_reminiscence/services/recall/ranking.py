@@ -45,7 +45,7 @@ from agent_reminiscence.services.recall.matching import (
     SAID_BY_OTHER_FROM,
     match_of,
 )
-from agent_reminiscence.services.recall.score_parts import ALONE, TermPostings, Text, Whole, Words, running_sums
+from agent_reminiscence.services.recall.score_parts import ALONE, BEFORE, TermPostings, Text, Whole, Words, running_sums
 
 DAYS_AFTER_PERIOD: Final = 10
 """People talk about an event for some days after it."""
@@ -502,6 +502,7 @@ def _nearness(
     masses = np.rint(norms["mass"]).astype(np.int64)
     heading_mass = np.rint(norms["heading_mass"]).astype(np.int64)
     sums, squares = running_sums(masses), running_sums(masses**2)
+    answers = _answers(text)
     nearness = [ones]
     for window in range(1, len(text.start)):
         start, end = text.start[window], text.end[window]
@@ -510,8 +511,20 @@ def _nearness(
         between = (total**2 - alone).astype(np.float64)
         mean_cosine = (norms["norms"][:, window].astype(np.float64) ** 2 - alone) / np.maximum(between, 1)
         near = np.clip((mean_cosine - encoder.unrelated) / (encoder.related - encoder.unrelated), 0, 1)
-        nearness.append(np.where((between > 0) & is_known, near, 1.0))
+        nearness.append(np.where((between > 0) & is_known & ~answers, near, 1.0))
     return nearness
+
+
+def _answers(text: Text) -> NDArray[np.bool_]:
+    """Which chunks answer the one before, so that they may say little alone.
+
+    "Who has the key?" "I have." Not what an agent replies to the user: it often does not know, and what it knows it says in full.
+    """
+    answers = np.zeros(text.size, dtype=np.bool_)
+    asks = ((text.flags & QUESTION) != 0) & ((text.flags & USER) == 0)
+    has_before = text.start[BEFORE] < np.arange(text.size)
+    answers[1:] = asks[:-1] & (text.speaker[:-1] != text.speaker[1:]) & has_before[1:]
+    return answers
 
 
 def _whole_steps(products: NDArray[np.float64]) -> NDArray[np.int64]:

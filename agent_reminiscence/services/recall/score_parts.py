@@ -16,7 +16,7 @@ B: Final = 0.75
 """BM25's usual saturation and length normalisation; other values did not help."""
 
 
-ALONE, _BEFORE, _AROUND, _WIDE = range(len(WINDOWS))
+ALONE, BEFORE, _AROUND, _WIDE = range(len(WINDOWS))
 
 # Terms are scored together until they reach about this many numbers: few calls for a small text, and for a large one
 # arrays that fit the processor's cache.

@@ -518,8 +518,8 @@ def _nearness(
 def _answers(text: Text) -> NDArray[np.bool_]:
     """Which chunks answer the one before, so that they may say little alone.
 
-    "Who has the key?" "I have." Not what an agent replies to the user: it often does not know, and what it knows it says
-    in full.
+    "Who has the key?" "I have." Not what an agent replies to the user: it often does not know, and says in full what it
+    knows.
     """
     answers = np.zeros(text.size, dtype=np.bool_)
     asks = ((text.flags & QUESTION) != 0) & ((text.flags & USER) == 0)

@@ -14,7 +14,7 @@ difference, and if two known entities fit, neither is chosen:
 Names are compared within a type; `other` can be compared with every type. Never matched: numbers (`iPhone 12`,
 `iPhone 13`), names of fewer than five letters, and two names that appear in the same passage.
 
-Vectors are not used. The bundled embedder's cosine of two names follows the tokens they share: 0.13 to 0.94 for slips
+Vectors are not used. WordLlama's cosine of two names follows the tokens they share: 0.13 to 0.94 for slips
 (`Carolline` 0.45), 0.13 to 0.92 for different names (`Katherine Jackson` 0.54, `iPhone 13` 0.92); 0.70 to 0.98 for
 longer forms of one name (`Stanford University` 0.89), 0.31 to 0.88 for longer forms that mean something else (`Boston
 University` 0.86). No threshold separates them.

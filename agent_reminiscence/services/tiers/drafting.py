@@ -21,7 +21,7 @@ from agent_reminiscence.services.tiers.proposal import Proposal
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.text.folding import name_key
 
-# Minimum cosine similarity for a recurrence, and the maximum number counted. One in 5,000 pairs of utterances from
+# Minimum cosine similarity for a recurrence, and the maximum number counted. One in 2,300 pairs of utterances from
 # different sessions is that similar (bundled embedder, five long conversations).
 RECURRENCE_SIMILARITY: Final = 0.8
 RECURRENCE_NEIGHBOURS: Final = 5

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("agent_reminiscence.models")
 
 # Stored chunks that a chunk of the window may contradict: minimum cosine similarity; newest are compared first.
-# Slightly more than half of all pairs of utterances are this near (bundled embedder, five long conversations): it only
-# excludes what has nothing in common, and `NEAR_PER_CHUNK` chooses among the rest.
+# Of all pairs of utterances 78 % are this near (bundled embedder, five long conversations): it only excludes what has
+# nothing in common, and `NEAR_PER_CHUNK` chooses among the rest.
 NEAR_SIMILARITY: Final = 0.24
 NEAR_PER_CHUNK: Final = 3
 NEAR_COMPARED_CHUNKS: Final = 2_000

@@ -82,11 +82,11 @@ def _flags_of_speech(text: str, language: str, speaker_key: str | None) -> int:
     if not is_users and speaker_key not in AGENT_KEYS:
         return 0
     said = _without_label(text, speaker_key)
-    if only_asks(said, language):
+    # "Can you always answer in Dutch?" is a wish.
+    standing = STANDING if is_users and is_standing(said, language) else 0
+    if not standing and only_asks(said, language):
         return ASKS
-    if not is_users:
-        return 0
-    return (STANDING if is_standing(said, language) else 0) | (OF_SELF if is_of_self(said, language) else 0)
+    return standing | (OF_SELF if is_users and is_of_self(said, language) else 0)
 
 
 def index_fact(content: str, start_date: datetime, *, language: str) -> IndexedText:

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from agent_reminiscence.text.asking_words import ASKING_PHRASES
+from agent_reminiscence.text.folding import WORD
 from agent_reminiscence.text.periods import is_question
 from agent_reminiscence.text.sentences import split_sentences
 from agent_reminiscence.text.small_talk import is_small_talk
@@ -20,8 +21,29 @@ SELF: Final = "user"
 
 # A longer sentence is no plain question.
 _MAX_CHARACTERS: Final = 300
-# Who asks more than this explains something between.
+# A longer text states something, too.
 _MAX_ASKING_SENTENCES: Final = 8
+# Before what is to be told.
+_ABOUT: Final = frozenset(
+    word
+    for words in (
+        "about regarding concerning of über von vom zu zum zur wegen sur concernant de du des d sobre acerca",
+        "respecto del di dello della dei degli delle su sul sulla over van",
+    )
+    for word in words.split()
+)
+_INTERROGATIVES: Final = frozenset(
+    word
+    for words in (
+        "who whom whose what which when where why how wer wen wem wessen was welche welcher welches welchen wann wo",
+        "woher wohin warum wieso weshalb wie womit qui quoi quel quelle quels quelles quand où pourquoi comment",
+        "combien quién quiénes qué cuál cuáles cuándo dónde cómo cuánto cuántos quem qual quais quando onde como",
+        "chi cosa quale quali dove come perché wie wat welke welk wanneer waar waarom hoe",
+    )
+    for word in words.split()
+)
+# Before a statement.
+_THAT: Final = frozenset("that dass que qu che dat".split())  # noqa: SIM905 - one line of words
 # "Can you remind me / what we discussed about / …" takes two.
 _MAX_PHRASES: Final = 3
 _SENTENCE_ENDS: Final = re.compile(r"(?<=[?!？！。؟\n])\s*|(?<=\w\w\w\.)\s+")  # noqa: RUF001
@@ -72,6 +94,8 @@ class _Rules(NamedTuple):
 def read_asking(question: str) -> Asking:
     """Read how `question` asks, in whichever language it does."""
     sentences = [" ".join(part.split()) for part in _SENTENCE_ENDS.split(question) if part.strip()]
+    if len(sentences) > _MAX_ASKING_SENTENCES:
+        return Asking(question, question, None)
     read = [_read_sentence(sentence) for sentence in sentences]
     if len(read) == 1:
         return read[0]
@@ -90,19 +114,44 @@ def only_asks(text: str, language: str) -> bool:
     for count, sentence in enumerate(split_sentences(text), start=1):
         if count > _MAX_ASKING_SENTENCES:
             return False
-        if is_question(sentence) or _is_request(sentence, language):
+        request = _request(sentence, language)
+        if request is not None and request.tells:
+            return False
+        if is_question(sentence) or (request is not None and request.asks):
             asks = True
         elif not is_small_talk(sentence):
             return False
     return asks
 
 
-def _is_request(sentence: str, language: str) -> bool:
+class _Request(NamedTuple):
+    """A sentence that begins like a request to be told something.
+
+    Attributes:
+        asks: It goes on with what is to be told: "remind me where …", "tell me about …".
+        tells: It goes on with a statement: "did you know that …".
+    """
+
+    asks: bool
+    tells: bool
+
+
+def _request(sentence: str, language: str) -> _Request | None:
+    """A sentence as a request; None if it does not begin like one. "Remind me to call Bob" neither asks nor tells."""
     if language not in ASKING_PHRASES or len(sentence) > _MAX_CHARACTERS:
-        return False
+        return None
     rules = _rules(language)
     rest = _without_start(sentence, rules.polite)
-    return _first(rules.openers, rest) is not None or _first(rules.talks, rest) is not None
+    match = _first(rules.talks, rest) or _first(rules.openers, rest)
+    if match is None:
+        return None
+    if language in _SCRIPTS:
+        return _Request(asks=True, tells=False)
+    before = WORD.findall(rest[: match.start("topic")].casefold())
+    after = WORD.findall(match["topic"].casefold())
+    beside = {*before[-1:], *after[:1]}
+    asks = beside & _ABOUT or {*before, *after[:1]} & _INTERROGATIVES
+    return _Request(asks=bool(asks), tells=bool(beside & _THAT))
 
 
 def _ended(topic: str, sentence: str) -> str:

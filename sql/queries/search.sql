@@ -386,11 +386,11 @@ FROM (
 ORDER BY coalesce(c.said_at, c.start_date) DESC, c.number DESC;
 
 -- part: pinned_now
-SELECT memory_id FROM active_memory WHERE external_id = $(external_id)p AND pinned AND archived_at IS NULL
+SELECT memory_id, chunk_ids FROM active_memory WHERE external_id = $(external_id)p AND pinned AND archived_at IS NULL
 
 -- part: pinned_then
 -- The memories that were pinned in the version that held at as_of, by what was known at known_at, and not archived.
-SELECT held.memory_id::uuid AS memory_id
+SELECT held.memory_id::uuid AS memory_id, NULL::uuid[] AS chunk_ids
 FROM (
     SELECT DISTINCT ON (memory_id) memory_id, CASE kind
         WHEN 'memory.created' THEN coalesce(payload -> 'pinned', 'false') ELSE payload -> 'changes' -> 'pinned'
@@ -403,17 +403,24 @@ FROM (
 WHERE held.pinned = 'true' AND NOT EXISTS (
     SELECT FROM memory_event AS e
     WHERE e.external_id = $(external_id)p AND e.memory_id = held.memory_id AND e.kind = 'memory.archived'
-        AND e.recorded_at <= $(known_at)p
+        AND e.recorded_at <= $(known_at)p AND e.occurred_at <= $(as_of)p
 )
 
 -- part: pinned
--- The rows of what is pinned: the memory that was changed last first, each in the order of its text.
-SELECT {include hit_columns}
+-- The rows of what is pinned: the memory that was changed last first, each in the order of its text. A passage that
+-- repeats an earlier one has ended as a chunk, but is pinned where it stands. Of a long text only the first passages are
+-- looked at.
+SELECT {include hit_columns}, c.duplicate_of IS NOT NULL AS is_repetition
 FROM ({which}) AS pinned
 CROSS JOIN LATERAL (
     SELECT * FROM memory_chunk
     WHERE external_id = $(external_id)p AND memory_id = pinned.memory_id AND derived_from IS NULL
-        AND ({include visible} OR $(is_filtered)p::boolean AND duplicate_of IS NOT NULL)
+        AND (
+            {include visible} OR duplicate_of IS NOT NULL AND chunk_id = ANY(pinned.chunk_ids)
+            OR $(is_filtered)p::boolean AND duplicate_of IS NOT NULL
+        )
+    ORDER BY number
+    LIMIT $(most)p::int
     OFFSET 0
 ) AS c
 {include beside_chunk}

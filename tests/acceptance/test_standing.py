@@ -283,3 +283,35 @@ async def test_a_pin_survives_what_a_memory_survives(memory: AgentMem, tenant: s
     await memory.admin.import_(tmp_path / "export", external_id=f"{tenant}-2")
     for name in (tenant, f"{tenant}-2"):
         assert len((await memory.retrieve_memories(name, _QUESTION)).standing) == 2
+
+
+async def test_a_pinned_text_that_was_said_before_stays_pinned(memory: AgentMem, tenant: str) -> None:
+    """Consolidation ends it as a repetition of what the user said in a chat."""
+    told = "The house key hangs behind the clock in the hall of the old mill, next to the lantern."
+    await memory.create_active_memory(tenant, "Chat", told)
+    await memory.admin.consolidate(tenant)
+    pinned = await memory.create_active_memory(tenant, "House", told, pinned=True)
+    await memory.admin.consolidate(tenant, pinned.id)
+
+    found = await memory.retrieve_memories(tenant, _QUESTION)
+
+    assert _standing(found) == [told]
+    assert found.standing[0].end_date is None
+    await memory.update_active_memory(tenant, pinned.id, content="The key is lost.")
+    assert _standing(await memory.retrieve_memories(tenant, _QUESTION)) == ["The key is lost."]
+
+
+async def test_what_was_pinned_before_it_was_archived_was_pinned_then(config: Callable[..., Config]) -> None:
+    """What happened later changes nothing of an earlier moment."""
+    clock = SetClock(_MARCH)
+    async with AgentMem(config(worker=False), clock=clock) as memory:
+        house = await memory.create_active_memory("ana", "House", "The key is behind the clock.", pinned=True)
+        clock.advance(timedelta(days=30))
+        await memory.admin.archive("ana", house.id, end_chunks=True)
+        clock.advance(timedelta(days=1))
+
+        then = await memory.retrieve_memories("ana", _QUESTION, as_of=_MARCH + timedelta(days=1))
+        now = await memory.retrieve_memories("ana", _QUESTION)
+
+    assert _standing(then) == ["The key is behind the clock."]
+    assert _standing(now) == []

@@ -347,16 +347,14 @@ def _text_flags(
     spoken = held or ""
     if speaker_key is not None:
         spoken = re.sub(rf"^{re.escape(speaker_key)}:\s*", "", spoken, flags=re.IGNORECASE)
-    if (by_user or by_agent) and only_asks(spoken, language):
-        spoken, asks = "", ASKS
-    else:
-        asks = 0
+    standing = by_user and is_standing(spoken, language)
+    asks = ASKS if (by_user or by_agent) and not standing and only_asks(spoken, language) else 0
     return asks | (
         (QUESTION if is_question(text) else 0)
         | (TIME_WORDS if has_time_words(text, _mentioned(said, language), (language,)) else 0)
         | (USER if speaker_key == "user" else 0)
-        | (STANDING if by_user and is_standing(spoken, language) else 0)
-        | (OF_SELF if by_user and is_of_self(spoken, language) else 0)
+        | (STANDING if standing else 0)
+        | (OF_SELF if by_user and not asks and is_of_self(spoken, language) else 0)
     )
 
 

@@ -65,7 +65,9 @@ _OUTCOME_SPREAD = (1 + OUTCOME_WEIGHT) / (1 - OUTCOME_WEIGHT)
 # Maximum number of chunks weighted by recency, importance, confidence and outcomes. It does not depend on the limit, so
 # that a smaller limit returns the first hits of a larger one.
 _MAX_CANDIDATES = 400
-_MORE_FOR_COPIES = 20
+_MORE_FOR_COPIES = 40
+# So many of the best chunks may be compared by their vectors.
+_MOST_COMPARED = 40
 _REMEMBERED_TENANTS = 10_000
 # With more speakers than these, a first name alone names nobody.
 _MAX_SPEAKERS = 256
@@ -526,8 +528,8 @@ class Finder:
         wanted = _wanted(ranked, most, spread)
         vectors = None
         if encoder is not None and encoder.same_topic is not None:
-            first_of_each = np.unique(ranked.alike[wanted], return_index=True)[1]
-            compared = ranked.numbers[wanted[np.sort(first_of_each)[: 2 * NEWEST_AMONG]]]
+            # Of all copies, since it is not known yet which of them is the best.
+            compared = ranked.numbers[wanted[:_MOST_COMPARED]]
             vectors = await self._texts.ask_vectors(db, request.external_id, stream.generation, compared)
         numbers = ranked.numbers[wanted].tolist()
         stored = await self._search.read_hits(

@@ -30,21 +30,23 @@ _DEFAULT_LANGUAGES: Final = ("en",)
 
 
 def one_per_text(rows: Sequence[Row]) -> list[Row]:
-    """Keep the best of the rows with equal words by the same speaker.
+    """Keep the best of the rows with equal words by the same speaker and from the same source.
 
     Words that only introduce or repeat a statement make no difference: "Remember: …", "as I said".
 
     Args:
-        rows: Best first, with `chunk_id`, `content`, `speaker` and `said_at`.
+        rows: Best first, with `chunk_id`, `content`, `speaker`, `source`, `derived_from` and `said_at`.
 
     Returns:
         The rows that are kept, in their order, with `same_text`, the chunks left out for each, best first; and
         `last_said_at`, when its words were last said.
     """
-    kept: dict[tuple[str, str], Row] = {}
+    kept: dict[tuple[str, str, str, bool], Row] = {}
     for row in rows:
         text = unframed(fold_text(_said(row)))
-        first = kept.setdefault((text, (row["speaker"] or "").casefold()), row)
+        # What a tool has stored does not stand for what the user said, nor a conclusion for a passage.
+        key = text, (row["speaker"] or "").casefold(), row["source"], bool(row["derived_from"])
+        first = kept.setdefault(key, row)
         if first is row:
             row["same_text"], row["last_said_at"] = [], row["said_at"]
         else:
@@ -66,8 +68,8 @@ def newest_first(
     has the newest as `later`.
 
     Args:
-        rows: Best first; those of `one_per_text`, with `number`, `score`, `successes`, `failures`, and whether each
-            `only_asks`.
+        rows: Best first; those of `one_per_text`, with `number`, `score`, `match`, `successes`, `failures`, and
+            whether each `only_asks`.
         languages: Those of the tenant's texts.
         vectors: Of unit length, by the number of the chunk; those that are known.
         same_topic: The cosine from which two statements are about the same; None if the embedder's is not known.
@@ -90,6 +92,8 @@ def newest_first(
     newest, *earlier = sorted((rows[place] for place in places), key=lambda row: row["said_at"], reverse=True)
     for row in earlier:
         row["later"] = newest["chunk_id"]
+        # All answer the question as well as the best of them does; so a least match does not leave out the newest.
+        newest["match"] = max(newest["match"], row["match"])
     ordered = list(rows)
     for place, row in zip(places, [newest, *earlier], strict=True):
         ordered[place] = row

@@ -73,10 +73,6 @@ all words of the question, and nothing that answers it."""
 UNKNOWN_SPEAKER: Final = 0.5
 """The part of the speaker's weight for a chunk without a known speaker: it is not someone else's."""
 
-# If there are fewer different texts among the candidates, all chunks are put in order, and as many of each text kept.
-_LEAST_TEXTS: Final = 100
-_MOST_COPIES: Final = 20
-
 _WINDOW_NAMES: Final = ("", "_before", "_around", "_wide")
 
 # Resolution of a token's share in a dot product: as fine as 32-bit floats, and a billion tokens sum exactly in 64 bits.
@@ -248,11 +244,11 @@ def rank(
 
     best = _best(total, text, spoken_for, None if limit is None else max(limit, FOUND_AMONG))
     alike = _alike(evidence, best)
-    if len(best) < np.count_nonzero(spoken_for) and len(np.unique(alike)) < _LEAST_TEXTS:
-        # One text may have been stored a thousand times. The others come after its first copies.
+    if len(best) < np.count_nonzero(spoken_for) and len(np.unique(alike)) < len(best):
+        # One text may have been stored a thousand times. First each text once, then each twice …
         everything = _best(total, text, spoken_for, None)
         alike = _alike(evidence, everything)
-        kept = np.flatnonzero(_copies(alike) < _MOST_COPIES)[: len(best)]
+        kept = np.sort(np.argsort(_copies(alike), kind="stable")[: len(best)])
         best, alike = everything[kept], alike[kept]
     match = _match(evidence, best, encoder)
     found = bool((match[:FOUND_AMONG] >= FOUND_FROM).any(where=~only_asks[best[:FOUND_AMONG]]))
@@ -282,17 +278,19 @@ def rank(
 
 
 def _alike(evidence: _Evidence, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A number for each of `indices`, equal for equal texts.
+    """A number for each of `indices`, equal for equal texts: these have the same length, speaker and dot product.
 
-    These have the same length, speaker and dot product with the question or, without a vector, the same word score.
+    Without a vector nothing tells whether texts are equal, so each has a number of its own.
     """
     text, meaning = evidence.text, evidence.meaning
-    told = np.zeros((len(indices), 3), dtype=np.int64)
+    told = np.zeros((len(indices), 4), dtype=np.int64)
     told[:, 0] = text.length[indices]
     told[:, 1] = text.speaker[indices]
-    told[:, 2] = evidence.words.bm25[ALONE][indices].view(np.int32)
+    told[:, 2] = indices
     if meaning is not None:
-        told[:, 2] = np.where(meaning.is_known[indices], meaning.steps[indices], told[:, 2])
+        is_known = meaning.is_known[indices]
+        told[:, 2] = np.where(is_known, meaning.steps[indices], indices)
+        told[:, 3] = is_known
     _, alike = np.unique(told, axis=0, return_inverse=True)
     return alike.reshape(-1).astype(np.int64)
 

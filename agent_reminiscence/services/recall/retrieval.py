@@ -254,7 +254,7 @@ class RetrievalService:
             if len(fitting) < len(hits):
                 omitted.append(Omission(reason="token_budget", count=len(hits) - len(fitting)))
             hits = [hits[index] for index in fitting]
-        return hits, standing, omitted
+        return _naming_shown(hits), standing, omitted
 
     async def _embed(
         self, request: SearchRequest, generation: Generation
@@ -274,6 +274,12 @@ class RetrievalService:
             return None, [_NO_VECTOR]
         except (EmbeddingError, RedactionError) as error:
             return None, _by_words(request, error)
+
+
+def _naming_shown(hits: Sequence[SearchHit]) -> list[SearchHit]:
+    """The hits, without the name of a later one that is not among them."""
+    shown = {hit.chunk_id for hit in hits}
+    return [hit if hit.later in shown or hit.later is None else hit.model_copy(update={"later": None}) for hit in hits]
 
 
 def _by_words(request: SearchRequest, error: EmbeddingError | RedactionError) -> list[Omission]:

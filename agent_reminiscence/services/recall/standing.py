@@ -57,6 +57,8 @@ class StandingReader:
         for rows, is_pinned in zip(answers, (True, False), strict=True):
             admitted = rows if admission is None or not rows else await self._admit(db, request, rows, admission)
             for row in admitted:
+                if row.pop("is_repetition", False) and not request.is_past:
+                    row |= {"end_date": None, "superseded_at": None}
                 text = fold_text(without_speaker(row["content"], row["speaker"]))
                 kept.setdefault(text, {**row, "is_pinned": is_pinned})
         chosen = [as_hit(row) for row in list(kept.values())[:MAX_STANDING]]

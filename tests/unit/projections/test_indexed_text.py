@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pytest
 
 from agent_reminiscence.domain.canonical import sha256
-from agent_reminiscence.domain.index import ASKS, OF_SELF, QUESTION, TIME_WORDS, USER, speaker_term
+from agent_reminiscence.domain.index import ASKS, OF_SELF, QUESTION, STANDING, TIME_WORDS, USER, speaker_term
 from agent_reminiscence.domain.said import SaidFrom
 from agent_reminiscence.projections.indexed_text import fact_text, heading_text, index_chunk, index_fact, index_heading
 from agent_reminiscence.text.days import day_of
@@ -86,6 +86,7 @@ def test_a_day_that_a_chunk_speaks_of_finds_it_and_is_not_counted() -> None:
         ("User: Remind me where the key is.", "user", USER | ASKS),
         ("Where would you like it?", "assistant", QUESTION | ASKS),
         ("Where is the key?", "ann", QUESTION),
+        ("Could you always answer in Spanish?", "user", QUESTION | USER | STANDING),
         ("It is gone. Where is the key?", "user", QUESTION | USER),
         ("Behind the clock.", "user", USER),
         ("I hid it behind the clock.", "user", USER | OF_SELF),

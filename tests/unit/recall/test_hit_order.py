@@ -28,6 +28,9 @@ def rows(*contents: str, speaker: str | None = None, newest: int = 0) -> list[Ro
             "said_at": START + timedelta(days=100 if number == newest else -number),
             "score": 1 - number / 20,
             "only_asks": content.endswith("?"),
+            "match": 0.5 - number / 20,
+            "source": "user",
+            "derived_from": (),
             "successes": 0,
             "failures": 0,
         }
@@ -71,6 +74,21 @@ def test_what_two_people_say_is_two_hits() -> None:
     found = one_per_text([*rows("I like tea.", speaker="Ann"), *rows("I like tea.", speaker="Ben")])
 
     assert len(found) == 2
+
+
+def test_what_a_tool_has_stored_does_not_stand_for_what_the_user_said() -> None:
+    """Whoever writes a page cannot take a statement over."""
+    told = rows("The key is behind the clock.", "The key is behind the clock.")
+    told[0]["source"] = "tool"
+
+    assert len(one_per_text(told)) == 2
+
+
+def test_the_newest_matches_as_well_as_what_it_replaces() -> None:
+    """A least match cannot leave out the newest and keep the older."""
+    found = ordered(rows("The office closes at six.", "The office closes at eight now.", newest=1))
+
+    assert [row["match"] for row in found] == [0.5, 0.5]
 
 
 def test_the_newest_of_what_has_changed_is_first_and_the_others_name_it() -> None:

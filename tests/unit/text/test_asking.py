@@ -170,7 +170,18 @@ def test_a_text_that_only_asks_states_nothing(text: str, language: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["I'm vegan. What can I eat?", "The key is gone.", "Call me Ann.", "Thanks!", "", "I was told to ask. Why?"],
+    [
+        "Remind me to call Bob about the boat on Friday.",
+        "Please remind me that the rent is due on the 3rd.",
+        "I want to know if Ana comes.",
+        "Did you know that I moved to Bruges?",
+        "I'm vegan. What can I eat?",
+        "The key is gone.",
+        "Call me Ann.",
+        "Thanks!",
+        "",
+        "I was told to ask. Why?",
+    ],
 )
 def test_a_statement_beside_a_question_is_one(text: str) -> None:
     """However short."""

@@ -92,14 +92,14 @@ def search(
 
 
 def _show_hits(out: Console, result: RetrievalResult) -> None:
-    if not result.hits:
-        say(out, "Nothing found.")
-    elif not result.found:
-        say(out, "Weak match; the closest hits:")
     if result.standing:
         say(out, "Always holds:", style="bold")
     for hit in result.standing:
         say(out, f"{hit.said_at:%Y-%m-%d} {hit.content.strip()}{' (pinned)' if hit.is_pinned else ''}", indent=4)
+    if not result.hits:
+        say(out, "Nothing found.")
+    elif not result.found:
+        say(out, "Weak match; the closest hits:")
     for number, hit in enumerate(result.hits, start=1):
         say(out, f"[{number}] {source_line(hit)}", style="bold")
         say(out, hit.content.strip(), indent=4)

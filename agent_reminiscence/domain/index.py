@@ -39,7 +39,7 @@ ASKS: Final = 128
 """The chunk only asks, and it is the user, an agent or nobody in particular who does."""
 
 OF_SELF: Final = 256
-"""The user says what he is, has or does: a sentence with "I" as its subject."""
+"""The user speaks of themselves: a sentence with "I" as its subject."""
 
 LAYOUT_DTYPE: Final = np.dtype(
     [

@@ -40,7 +40,8 @@ class SearchHit(FrozenModel):
     span_end: int
     score: float = Field(
         description="0 to 1: share of the possible evidence that supports this chunk; if runs with it ended well, up to"
-        " 15 % more. Ranks the hits of one query; whether the topic is in memory at all is shown by `match`."
+        " 15 % more. Ranks the hits of one query, except that the newest statement of a thing precedes older ones;"
+        " whether the topic is in memory at all is shown by `match`."
     )
     score_parts: dict[str, float] = Field(
         description="Contribution of each part of the formula; they sum to the score. Zero contributions are absent."

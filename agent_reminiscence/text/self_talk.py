@@ -1,4 +1,4 @@
-"""Tells statements that somebody makes of himself."""
+"""Tells statements that speakers make of themselves."""
 
 from __future__ import annotations
 

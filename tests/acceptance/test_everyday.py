@@ -128,7 +128,7 @@ async def test_a_fact_is_found_in_other_languages(bundled_memory: AgentMem, fact
     assert fact in (await bundled_memory.retrieve_memories("ana", question)).hits[0].content
 
 
-async def test_what_the_user_said_of_himself_answers_a_question_about_him(bundled_memory: AgentMem) -> None:
+async def test_what_users_said_of_themselves_answers_a_question_about_them(bundled_memory: AgentMem) -> None:
     """No word leads there, and everything else the user said is about others."""
     own = ["I'm thirty and from Cork.", "I play the cello.", "I hate getting up early."]
     others = ["My neighbour breeds pigeons.", "The baker has two boys.", "Our dentist is moving away."]

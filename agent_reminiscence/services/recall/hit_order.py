@@ -148,7 +148,7 @@ class _Statement:
         return bool(subject and another) and subject != another
 
     def _opening(self) -> str:
-        """The first word of the text, if it is neither grammar nor in lower case; '' otherwise."""
+        """The first word of the text; '' for a word of grammar, or one in lower case at the very beginning."""
         word = WORD.search(self._text)
         if word is None or not (word[0][0].isupper() or word.start()):
             return ""

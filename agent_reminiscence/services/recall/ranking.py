@@ -59,9 +59,9 @@ TRUSTED_WORDS: Final = 2.0
 """Words are trusted fully from here on: so many words that one chunk alone has, or more that are less rare; of a
 shorter question all."""
 TRUSTED_SHARE: Final = 0.5
-"""And this share of the question's words, weighted by rarity,"""
+"""Words are trusted fully only if the best window has this share of the question's, weighted by rarity …"""
 TRUSTED_IN_ANY: Final = 4.0
-"""or so many rare words, of however long a question."""
+"""… or, however long the question is, so many rare words."""
 
 WITHOUT_WORDS: Final = 2.0
 """Who and when weigh up to this much more, as a factor above 1, where the question's words lead nowhere."""
@@ -95,7 +95,7 @@ class Weights:
     """Subtracted: a chunk that asks a question seldom answers one."""
     own_words: float = 0.5
     of_self: float = 3.0
-    """What a user says of himself, if the question is about nothing else: no word leads to it."""
+    """What users say of themselves, if the question is about nothing else: no word leads to it."""
     graph: float = 2.0
     """Maximum, reached if what the question names is rare: from 1.9 on, questions over two hops are answered."""
 
@@ -165,7 +165,7 @@ class Ranked(NamedTuple):
     """From 0 to 1, in absolute terms: the likelihood that the question is about something discussed here."""
     found: bool
     """Whether one of the `FOUND_AMONG` best matches at least `FOUND_FROM`, even if `limit` is smaller. If only a time
-    is asked for: whether anything falls into it; if only the user is: whether he said anything of himself."""
+    is asked for: whether anything falls into it; if only the user is: whether the user said anything of themselves."""
     hint: NDArray[np.bool_]
     """True if someone other than the one speaker asked about seems to have said this."""
     only_asks: NDArray[np.bool_]

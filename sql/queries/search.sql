@@ -361,7 +361,7 @@ LEFT JOIN LATERAL (
 
 -- name: read_hits
 -- The rows of some chunks, in no order.
-SELECT {include hit_columns}
+SELECT {include hit_columns}, m.key AS memory_key
 FROM unnest($(numbers)p::bigint[]) AS best (number)
 CROSS JOIN LATERAL (
     -- Looked up one by one: if the planner chose the join, it might read every chunk of the tenant.

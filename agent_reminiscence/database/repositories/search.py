@@ -508,6 +508,7 @@ def _layouts(row: Row) -> Layouts:
 
 def as_hit(row: Row) -> Row:
     """A row of `read_hits` with all fields of `SearchHit` except the score. Most rows do not become hits."""
+    row.pop("memory_key", None)
     lines = take_said_lines(row)
     starts = said_starts(row["content"], lines)
     row["said_lines"] = tuple(

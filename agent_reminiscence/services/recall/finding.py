@@ -544,15 +544,19 @@ class Finder:
         for index, number in zip(wanted.tolist(), numbers, strict=True):
             if row := stored.get(number):
                 factor = _small_factor(row, request.now)
-                row |= {"number": number, "only_asks": bool(ranked.only_asks[index])}
+                of_order = {
+                    "number": number,
+                    "only_asks": bool(ranked.only_asks[index]),
+                    "memory_key": row["memory_key"],
+                }
                 row["score"] = float(ranked.scores[index]) * factor * outcome_factor(row["successes"], row["failures"])
-                weighed.append(_with_parts(as_hit(row), ranked, index, factor))
+                weighed.append(_with_parts(as_hit(row), ranked, index, factor) | of_order)
         weighed.sort(key=lambda row: (-row["score"], row["chunk_id"]))
         known = {} if vectors is None else (await vectors.result()).by_number()
         same_topic = None if encoder is None else encoder.same_topic
         rows = newest_first(one_per_text(weighed), request.query, stream.languages, known, same_topic)[: request.limit]
         for row in rows:
-            del row["number"], row["only_asks"]
+            del row["number"], row["only_asks"], row["memory_key"]
         await self._name_as_then(db, request, rows)
         return rows
 

@@ -35,17 +35,21 @@ def one_per_text(rows: Sequence[Row]) -> list[Row]:
     Words that only introduce or repeat a statement make no difference: "Remember: …", "as I said".
 
     Args:
-        rows: Best first, with `chunk_id`, `content`, `speaker`, `source`, `derived_from` and `said_at`.
+        rows: Best first, with `chunk_id`, `content`, `speaker`, `source`, `derived_from`, `memory_key` and
+            `said_at`.
 
     Returns:
         The rows that are kept, in their order, with `same_text`, the chunks left out for each, best first; and
         `last_said_at`, when its words were last said.
     """
-    kept: dict[tuple[str, str, str, bool], Row] = {}
+    kept: dict[tuple[str, str, str, bool, str | None], Row] = {}
     for row in rows:
         text = unframed(fold_text(_said(row)))
-        # What a tool has stored does not stand for what the user said, nor a conclusion for a passage.
-        key = text, (row["speaker"] or "").casefold(), row["source"], bool(row["derived_from"])
+        # What a tool has stored does not stand for what the user said, nor a conclusion for a passage. Notes with keys
+        # are things of their own, even if they say the same; a conversation has a key, too, but what is said in it has
+        # none.
+        thing = None if row["speaker"] else row["memory_key"]
+        key = text, (row["speaker"] or "").casefold(), row["source"], bool(row["derived_from"]), thing
         first = kept.setdefault(key, row)
         if first is row:
             row["same_text"], row["last_said_at"] = [], row["said_at"]

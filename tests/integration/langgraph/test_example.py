@@ -22,7 +22,7 @@ def test_the_example_says_what_it_should() -> None:
         "answer: It is 60 metres tall.",
         "recalled: The lighthouse of Borkum was built in 1817.",
     ]
-    assert again.splitlines()[0] == "known: ['The lighthouse of Borkum was built in 1817.']"
+    assert again.splitlines()[0] == "known: ['The lighthouse of Borkum was built in 1817.', 'It is 60 metres tall.']"
 
 
 def test_the_page_of_the_guide_says_what_is_so(tmp_path: Path) -> None:

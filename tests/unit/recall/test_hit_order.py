@@ -30,6 +30,7 @@ def rows(*contents: str, speaker: str | None = None, newest: int = 0) -> list[Ro
             "only_asks": content.endswith("?"),
             "match": 0.5 - number / 20,
             "source": "user",
+            "memory_key": None,
             "derived_from": (),
             "successes": 0,
             "failures": 0,

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.connection import Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.database.repositories.event_ledger import event_from_row
 from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.search import SearchRequest
 
 _SQL = load_queries("sql", "history")
 
@@ -24,6 +25,17 @@ class HistoryRepository:
         params = {"external_id": external_id, "known_at": known_at, "after": after, "limit": limit}
         rows = await db.fetch_all(_SQL["read_memory_events_of_stream"], params)
         return [event_from_row(row) for row in rows]
+
+    async def name_as_then(self, db: SqlExecutor, request: SearchRequest, rows: Sequence[Row]) -> None:
+        """Give the rows of a search of another moment the titles their memories had then; others keep theirs."""
+        if request.as_of is None or not rows:
+            return
+        memory_ids = {row["memory_id"] for row in rows}
+        titles = await self.find_titles(
+            db, request.external_id, list(memory_ids), as_of=request.as_of, known_at=request.known_at
+        )
+        for row in rows:
+            row["title"] = titles.get(row["memory_id"], row["title"])
 
     async def find_titles(
         self, db: SqlExecutor, external_id: str, memory_ids: Sequence[UUID], *, as_of: datetime, known_at: datetime

@@ -463,7 +463,7 @@ class Finder:
         """The question's vector, with rare words weighted up if its embedder can, and how to read its cosines."""
         if question is None:
             return None, None
-        # The speakers it names are known now. What it asks about them is looked for, whoever else it may be like.
+        # The speakers it names are known now, and left out: their names say whom a text is like, not what it is about.
         topic = topic_of(question.text, stream.languages, {*asked.names, *asked.short_names})
         weigh = rarity_weights(words, stream.languages, chunks)
         try:
@@ -557,19 +557,8 @@ class Finder:
         rows = newest_first(one_per_text(weighed), request.query, stream.languages, known, same_topic)[: request.limit]
         for row in rows:
             del row["number"], row["only_asks"], row["memory_key"]
-        await self._name_as_then(db, request, rows)
+        await self._history.name_as_then(db, request, rows)
         return rows
-
-    async def _name_as_then(self, db: SqlExecutor, request: SearchRequest, rows: list[Row]) -> None:
-        """Give hits from another time the titles their memories had then."""
-        if request.as_of is None or not rows:
-            return
-        memory_ids = {row["memory_id"] for row in rows}
-        titles = await self._history.find_titles(
-            db, request.external_id, list(memory_ids), as_of=request.as_of, known_at=request.known_at
-        )
-        for row in rows:
-            row["title"] = titles.get(row["memory_id"], row["title"])
 
 
 async def _admitted_among(

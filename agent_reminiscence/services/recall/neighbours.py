@@ -83,19 +83,10 @@ class NeighbourReader:
         self, db: SqlExecutor, request: SearchRequest, rows: list[Row], admission: Admission | None
     ) -> list[Row]:
         """The rows that the filter admits by what was so at another moment, with the titles of that time."""
-        assert request.as_of is not None
         if admission is not None:
             admitted = set(await admission.among_ids(db, [row["chunk_id"] for row in rows]))
             rows = [row for row in rows if row["chunk_id"] in admitted]
-        titles = await self._history.find_titles(
-            db,
-            request.external_id,
-            list({row["memory_id"] for row in rows}),
-            as_of=request.as_of,
-            known_at=request.known_at,
-        )
-        for row in rows:
-            row["title"] = titles.get(row["memory_id"], row["title"])
+        await self._history.name_as_then(db, request, rows)
         return rows
 
     async def _near(

@@ -70,7 +70,7 @@ class Asked:
         time_words: Those of `words` that only express the period.
         period_terms: Terms under which chunks that mention this period are indexed.
         about: The speaker or thing that it asks about and nothing else, folded like `names`: "Who is Bruno?". It may be
-            no name that is known. `USER_KEY` if it asks about whoever asks; None if it asks for something more.
+            an unknown name. `USER_KEY` if users ask about themselves; None if it asks for something more.
     """
 
     words: Mapping[tuple[str, ...], int]

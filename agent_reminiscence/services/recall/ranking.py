@@ -424,16 +424,18 @@ def _words_and_meaning(
     if meaning is None:
         if not question.terms:
             return {}, 0.0
-        by_words = {
+        without_meaning = {
             "words" + name: weight * evidence.of_best(bm25)
             for name, weight, bm25 in zip(_WINDOW_NAMES, weights.words, words.bm25, strict=True)
         }
-        return by_words, sum(weights.words)
+        return without_meaning, sum(weights.words)
     # A chunk without a vector is judged by its words.
     trust = np.where(meaning.is_known, trust_in_words, 1.0)
     parts: dict[str, NDArray[Any]] = {}
     # The weight of the chunk's own words and of its own meaning, which grow where windows and words count less.
     own_words, own_meaning = np.zeros(evidence.text.size), np.zeros(evidence.text.size)
+    by_words = [evidence.of_best(bm25) for bm25 in words.bm25]
+    by_meaning = [evidence.of_best(cosines) for cosines in meaning.cosines]
     for window, name in enumerate(_WINDOW_NAMES):
         near = meaning.nearness[window]
         of_words = weights.words[window] * trust
@@ -441,10 +443,10 @@ def _words_and_meaning(
         own_words += apart * trust
         own_meaning += apart * (1 - trust) + weights.words[window] - of_words
         own_meaning += weights.meaning[window] * (1 - near)
-        parts["words" + name] = of_words * near * evidence.of_best(words.bm25[window])
-        parts["meaning" + name] = weights.meaning[window] * near * evidence.of_best(meaning.cosines[window])
-    parts["words"] += own_words * evidence.of_best(words.bm25[ALONE])
-    parts["meaning"] += own_meaning * evidence.of_best(meaning.cosines[ALONE])
+        parts["words" + name] = of_words * near * by_words[window]
+        parts["meaning" + name] = weights.meaning[window] * near * by_meaning[window]
+    parts["words"] += own_words * by_words[ALONE]
+    parts["meaning"] += own_meaning * by_meaning[ALONE]
     return parts, sum(weights.words) + sum(weights.meaning)
 
 

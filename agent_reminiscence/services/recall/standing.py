@@ -25,7 +25,7 @@ from agent_reminiscence.text.tokens import TokenCounts
 MAX_STANDING: Final = 30
 """Maximum number of statements in `RetrievalResult.standing`: those that are pinned, then the newest."""
 
-# So many are read, since the same may have been said several times; with a filter more, of which most may be left out.
+# More are read than are shown: some repeat each other, and a filter may leave out most.
 _READ: Final = 2 * MAX_STANDING
 _READ_FILTERED: Final = 500
 # A tool's text may come from anybody, and what a model made up is nobody's wish.
@@ -62,16 +62,7 @@ class StandingReader:
                 text = fold_text(without_speaker(row["content"], row["speaker"]))
                 kept.setdefault(text, {**row, "is_pinned": is_pinned})
         chosen = [as_hit(row) for row in list(kept.values())[:MAX_STANDING]]
-        if request.as_of is not None and chosen:
-            titles = await self._history.find_titles(
-                db,
-                request.external_id,
-                list({row["memory_id"] for row in chosen}),
-                as_of=request.as_of,
-                known_at=request.known_at,
-            )
-            for row in chosen:
-                row["title"] = titles.get(row["memory_id"], row["title"])
+        await self._history.name_as_then(db, request, chosen)
         return chosen
 
     async def _admit(

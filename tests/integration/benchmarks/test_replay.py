@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from uuid import uuid4
 
@@ -16,6 +16,13 @@ from benchmarks.replay import AT_ONCE, Call, Comparison, NotRecordedError, compa
 
 _TENANT = "replay"
 _QUESTION = "Where is the boat?"
+
+
+@pytest.fixture
+async def memory(config: Callable[..., Config]) -> AsyncIterator[AgentMem]:
+    """It has one connection: what a call has prepared is prepared for the next, which then asks in the same groups."""
+    async with AgentMem(config(postgres_pool_size=1)) as memory:
+        yield memory
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +39,7 @@ async def test_a_replayed_call_is_given_what_was_recorded(memory: AgentMem) -> N
     async def read() -> None:
         seen.append(await _titles(memory))
 
-    await _prepare(lambda: _titles(memory))
+    await _titles(memory)
     with replayable():
         recorded = await record(read)
         await memory.update_active_memory(_TENANT, stored.id, title="Ships")
@@ -45,23 +52,21 @@ async def test_a_replayed_call_is_given_what_was_recorded(memory: AgentMem) -> N
     assert await _titles(memory) == ["Ships"]
 
 
-async def test_a_search_is_replayed(config: Callable[..., Config]) -> None:
+async def test_a_search_is_replayed(memory: AgentMem) -> None:
     """It reads several times in a transaction, and finds the same hits."""
     found: list[list[str]] = []
-    # One connection, which has prepared what a search asks once there was one.
-    async with AgentMem(config(postgres_pool_size=1)) as memory:
 
-        async def search() -> None:
-            result = await memory.retrieve_memories(_TENANT, _QUESTION)
-            found.append([hit.content for hit in result.hits])
+    async def search() -> None:
+        result = await memory.retrieve_memories(_TENANT, _QUESTION)
+        found.append([hit.content for hit in result.hits])
 
-        stored = await memory.create_active_memory(_TENANT, "Boats", "The boat is in Bergen.")
-        await search()
-        found.clear()
-        with replayable():
-            recorded = await record(search)
-            await memory.update_active_memory(_TENANT, stored.id, content="The boat is sold.")
-            await replay((search, recorded))
+    stored = await memory.create_active_memory(_TENANT, "Boats", "The boat is in Bergen.")
+    await search()
+    found.clear()
+    with replayable():
+        recorded = await record(search)
+        await memory.update_active_memory(_TENANT, stored.id, content="The boat is sold.")
+        await replay((search, recorded))
 
     assert len(recorded) > 1
     assert found == [["The boat is in Bergen."]] * 2
@@ -74,7 +79,7 @@ async def test_a_statement_that_was_not_recorded_is_not_sent(memory: AgentMem) -
     async def read() -> None:
         await _titles(memory)
 
-    await _prepare(read)
+    await read()
 
     async def write() -> None:
         await memory.create_active_memory(_TENANT, "Ships", "The ship is in Porto.")
@@ -98,7 +103,7 @@ async def test_a_call_that_asks_less_is_refused(memory: AgentMem) -> None:
         for _ in range(times):
             await _titles(memory)
 
-    await _prepare(read)
+    await read()
     with replayable():
         recorded = await record(read)
         times = 1
@@ -115,7 +120,7 @@ async def test_a_connection_keeps_no_note_of_what_was_never_sent(memory: AgentMe
         titles.append(await _titles(memory))
 
     with replayable():
-        # Before the statement was prepared; and one of these two gets a connection that has prepared nothing.
+        # Before the statement was prepared.
         recorded = await record(read)
         with pytest.raises(NotRecordedError):
             await replay((read, recorded), (read, recorded))
@@ -136,23 +141,22 @@ async def test_an_error_of_a_call_is_raised(memory: AgentMem) -> None:
         await record(update)
 
 
-async def test_a_connection_still_plans_anew_when_it_is_due(config: Callable[..., Config]) -> None:
+async def test_a_connection_still_plans_anew_when_it_is_due(memory: AgentMem) -> None:
     """A replay begins like a recorded call that planned anew, but discards no plans."""
-    async with AgentMem(config(postgres_pool_size=1)) as memory:
-        await memory.create_active_memory(_TENANT, "Boats", "The boat is in Bergen.")
+    await memory.create_active_memory(_TENANT, "Boats", "The boat is in Bergen.")
 
-        async def search() -> None:
-            await memory.retrieve_memories(_TENANT, _QUESTION)
+    async def search() -> None:
+        await memory.retrieve_memories(_TENANT, _QUESTION)
 
-        await search()
-        (executor,) = memory._ready().stores.postgres._idle
-        with replayable():
-            executor._replanned_at_age = 0.0
-            recorded = await record(search)
-            executor._replanned_at_age = 0.0
-            await replay((search, recorded))
+    await search()
+    (executor,) = memory._ready().stores.postgres._idle
+    with replayable():
+        executor._replanned_at_age = 0.0
+        recorded = await record(search)
+        executor._replanned_at_age = 0.0
+        await replay((search, recorded))
 
-        assert executor._replanned_at_age == 0.0
+    assert executor._replanned_at_age == 0.0
 
 
 async def test_calls_are_compared(memory: AgentMem) -> None:
@@ -174,11 +178,6 @@ async def test_calls_are_compared(memory: AgentMem) -> None:
     for name in calls:
         assert 0 < compared.waiting[name] < compared.live[name]
         assert compared.replayed[name] >= compared.waiting[name]
-
-
-async def _prepare(call: Callable[[], Awaitable[object]]) -> None:
-    """Have several connections prepare the statements of a call: the first time, they are sent in other groups."""
-    await asyncio.gather(*(call() for _ in range(4)))
 
 
 async def _titles(memory: AgentMem) -> list[str]:

@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from agent_reminiscence import AgentMem, ImportedMemory
 from agent_reminiscence.database.connection import SqlExecutor
-from agent_reminiscence.text.tokens import bundled_tokenizer
+from agent_reminiscence.embedders.wordllama_tokenizer import wordllama_tokenizer
 
 CHUNKS_PER_MEMORY = 20
 _SPEAKERS = ("Anna", "Boris")
@@ -21,12 +21,12 @@ _FIRST_DAY = datetime(2024, 1, 1, 9, tzinfo=UTC)
 class WordModel:
     """Sentences whose words follow a topic and a frequency, from a seed.
 
-    The words are those of the bundled tokenizer's vocabulary that are spelled like English ones, so the bundled
+    The words are those of the vocabulary of wordllama's tokenizer that are spelled like English ones, so an
     embedder knows them: texts of one topic are near each other as vectors and topics overlap, unlike random vectors.
     """
 
     def __init__(self, seed: int) -> None:
-        tokenizer = bundled_tokenizer()
+        tokenizer = wordllama_tokenizer()
         assert tokenizer is not None, "the benchmarks need wordllama"
         # By number, which is the order of frequency; `▁` marks the beginning of a word.
         pieces = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])

@@ -488,7 +488,7 @@ class ProfileDefined(StrictModel):
     name: str
     question: str
     refresh: ProfileRefresh
-    max_tokens: int = Field(ge=1, description="The longest text, in tokens of the bundled tokenizer.")
+    max_tokens: int = Field(ge=1, description="The longest text, in estimated tokens.")
     refresh_tokens: int | None = Field(
         default=None, ge=1, description="How many tokens a model may read and write for one text; None: as configured."
     )

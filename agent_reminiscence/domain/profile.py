@@ -26,7 +26,7 @@ class Profile(FrozenModel):
         description="When it is written again: after a consolidation, or a day after the last time; each only if memory"
         " has changed."
     )
-    max_tokens: int = Field(description="The longest text, in tokens of the bundled tokenizer.")
+    max_tokens: int = Field(description="The longest text, in estimated tokens.")
     refresh_tokens: int | None = Field(
         default=None, description="How many tokens a model may use for one text; None: as configured."
     )

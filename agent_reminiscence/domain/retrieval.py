@@ -91,7 +91,7 @@ class SearchHit(FrozenModel):
     is_pinned: bool = Field(
         default=False, description="Whether its memory is pinned; only in `standing`, False among the hits."
     )
-    tokens: int = Field(description="Length of `content` in tokens of the bundled tokenizer.")
+    tokens: int = Field(description="Length of `content` in estimated tokens.")
 
 
 class EntityHit(Entity):

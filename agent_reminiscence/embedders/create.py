@@ -18,7 +18,7 @@ from agent_reminiscence.embedders.universal import (
 )
 from agent_reminiscence.embedders.wordllama import WORDLLAMA_MODEL, WordLlamaEmbedder, wordllama_is_missing
 from agent_reminiscence.exceptions import ConfigurationError
-from agent_reminiscence.text.tokens import wordllama_folder
+from agent_reminiscence.embedders.wordllama_tokenizer import wordllama_folder
 
 if TYPE_CHECKING:
     from agent_reminiscence.config.settings import Config

@@ -1,4 +1,4 @@
-"""The embedder that was the default before: WordLlama's static vectors, with no server and no network."""
+"""WordLlama's static vectors, the default of earlier versions, with no server and no network."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent_reminiscence.config.installation import DISTRIBUTION
 from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
-from agent_reminiscence.text.tokens import bundled_tokenizer, encode_each, wordllama_folder
+from agent_reminiscence.text.tokens import count_tokens_batch
+from agent_reminiscence.embedders.wordllama_tokenizer import (
+    TOKENIZER_FILE,
+    encode_each,
+    wordllama_folder,
+    wordllama_tokenizer,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +42,7 @@ _LETTERS = re.compile(r"[^\W_]+")
 
 
 class WordLlamaEmbedder(BaseEmbedder):
-    """The default of earlier versions: the mean of a text's token vectors, 256 dimensions.
+    """The mean of a text's token vectors, 256 dimensions; comes with the extra `wordllama`.
 
     It reads the weights and the tokenizer from the wordllama package's folder, in a thread, when a memory is opened or
     on first use. The package itself is not imported: that takes a second, configures the root logger, loads an HTTP
@@ -79,7 +86,7 @@ class WordLlamaEmbedder(BaseEmbedder):
         return vectors
 
     async def embed_counted(self, texts: Sequence[str]) -> tuple[list[list[float]], list[int]]:
-        """Embed `texts` and count the tokens of each, as `count_tokens` does, in one pass.
+        """Embed `texts` and count the tokens of each, as `count_tokens` does.
 
         Raises:
             EmbeddingError: As `embed`.
@@ -111,7 +118,7 @@ class WordLlamaEmbedder(BaseEmbedder):
         weights, tokenizer = self.load()
         encodings = encode_each(tokenizer, texts)
         vectors = [_mean_vector(weights, encoding.ids, index) for index, encoding in enumerate(encodings)]
-        return vectors, list(map(len, encodings))
+        return vectors, count_tokens_batch(texts)
 
     def _embed_weighted_now(self, text: str, weigh: Callable[[str], float]) -> list[float] | None:
         import numpy as np
@@ -137,11 +144,11 @@ class WordLlamaEmbedder(BaseEmbedder):
             ConfigurationError: As `embed`.
         """
         with self._loading:
-            tokenizer = bundled_tokenizer()
-            if tokenizer is None:
-                raise ConfigurationError(wordllama_is_missing())
             if self._weights is None:
                 self._weights = _load_wordllama_weights()
+            tokenizer = wordllama_tokenizer()
+            if tokenizer is None:
+                raise ConfigurationError(_lacks(TOKENIZER_FILE))
         return self._weights, tokenizer
 
 
@@ -167,10 +174,7 @@ def _load_wordllama_weights() -> NDArray[np.float32]:
     if folder is None:
         raise ConfigurationError(wordllama_is_missing())
     if not (folder / _WORDLLAMA_WEIGHTS).is_file():
-        raise ConfigurationError(
-            f"the installed wordllama package has no {_WORDLLAMA_WEIGHTS.name}; install the version that"
-            " agent_reminiscence requires, or set another embedding_provider"
-        )
+        raise ConfigurationError(_lacks(_WORDLLAMA_WEIGHTS))
     import numpy as np
     from safetensors.numpy import load_file
 
@@ -181,6 +185,13 @@ def _load_wordllama_weights() -> NDArray[np.float32]:
 def wordllama_is_missing() -> str:
     """What to say when the package is not installed."""
     return (
-        "embedding_provider is 'wordllama', which is not installed; run `pip install wordllama`,"
-        " or pass your own embedder to AgentMem(embedder=…)"
+        f"the vectors of {WORDLLAMA_MODEL!r} need the package wordllama, which is not installed;"
+        f" install {DISTRIBUTION}[wordllama], or pass your own embedder to AgentMem(embedder=…)"
+    )
+
+
+def _lacks(file: Path) -> str:
+    return (
+        f"the installed wordllama package has no {file.name}; install {DISTRIBUTION}[wordllama],"
+        " or set another embedding_provider"
     )

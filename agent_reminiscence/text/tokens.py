@@ -1,112 +1,178 @@
-"""Counts tokens without a model and without the network.
+"""Counts tokens without a tokenizer: an estimate from the characters, the same everywhere.
 
-The reference is the tokenizer bundled with the wordllama package (Llama-2 BPE with byte fallback). It is loaded
-directly from that package's folder with the `tokenizers` library: importing `wordllama` itself takes a second,
-imports `requests` and configures the root logger, which is up to the application.
+Models differ: the same text has up to twice as many tokens for one as for another. The costs below were fitted so that
+a text of some kB is counted no more than 2 % under what the tokenizers of OpenAI (o200k), of Gemini and of Qwen 3.6
+count. [Decision 52](../../docs/adr/0052-tokens-are-estimated.md) has the figures, and what other models count.
 """
 
 from __future__ import annotations
 
-import logging
-import math
 import re
 import secrets
-import threading
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
-from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import Final
 
-if TYPE_CHECKING:
-    from tokenizers import Encoding, Tokenizer
-
-logger = logging.getLogger("agent_reminiscence.tokens")
+from agent_reminiscence.text.english_words import ENGLISH_WORDS
 
 TokenCounter = Callable[[str], int]
 """Counts the tokens of a text; replaceable wherever a limit or budget is given in tokens."""
 
-# Safety margin of the estimator; tests/unit/text/test_tokens.py checks it against a current model's tokenizer.
-ESTIMATE_MARGIN = 1.1
+TOKEN: Final = 100
+"""Costs are whole hundredths of a token: their sum is the same in every order, and for parts as for the whole."""
 
-_TOKENIZER_FILE = Path("tokenizers", "l2_supercat_tokenizer_config.json")
-_LOADING = threading.Lock()
-_MOST_ONE_BY_ONE = 8
+_COMMON_WORD: Final = 97
+_WORD: Final = 130
+_LETTER_OVER_FOUR: Final = 10
+_LETTER_OVER_EIGHT: Final = 20
+# Where a capital follows a small letter, as in `userName`: a new token begins.
+_TURN: Final = 180
+# Capitals have few tokens of their own: each letter of a word that has nothing else.
+_CAPITAL: Final = 12
+_ACCENTED_LETTER: Final = 330
+_SPACES: Final = 150  # two or more; a single one is part of the word after it
+_LINE_ENDS: Final = 60
+_PUNCTUATION: Final = 70  # of the same mark, as `---`
 
-# One alternative per kind of text that tokenizers treat alike; the group name selects the cost below.
-_PIECES = re.compile(
-    r"""
-      (?P<emoji>[\U0001F000-\U0001FAFF\u2600-\u27BF\u200B-\u200F\uFE00-\uFE0F\u20E3])  # joiners, selectors, too
-    | (?P<rare>[\U00010000-\U0010FFFF])                     # ancient scripts, mathematical letters, rare characters
-    | (?P<latin>[A-Za-z]+)
-    | (?P<letters>[^\W\d_A-Za-z\u2E80-\uFFFF]+)             # accents, Cyrillic, Arabic …
-    | (?P<space>[ ]+)
-    | (?P<single>.)                                         # digits, punctuation, line ends, CJK: one token each
-    """,
-    re.VERBOSE | re.DOTALL,
+# What a character costs, by the first of its range. The ranges cover Unicode; ASCII has only digits and control
+# characters here, and Latin letters are counted by the word.
+_OTHER: Final = 150
+_PICTOGRAPH: Final = 280
+_JOINER: Final = 110
+# Characters that some tokenizers know by their bytes alone: a token for each of three or four, or merged by twos.
+_HALF_KNOWN: Final = 200
+_UNKNOWN: Final = 300
+_RARE: Final = 400
+_RANGES: Final = (
+    (0x00, _OTHER),  # control characters
+    (0x30, 107),  # digits
+    (0x3A, _OTHER),  # accents and signs, up to 0x36F
+    (0x0370, 45),  # Greek, Cyrillic
+    (0x0530, _OTHER),  # Armenian
+    (0x0590, 45),  # Hebrew, Arabic
+    (0x0700, _HALF_KNOWN),  # Syriac
+    (0x0750, 45),  # Arabic, more
+    (0x0780, _HALF_KNOWN),  # Thaana, N'Ko
+    (0x0900, 65),  # scripts of India
+    (0x0D80, 110),  # Sinhala
+    (0x0E00, 65),  # Thai
+    (0x0E80, _HALF_KNOWN),  # Lao, Tibetan
+    (0x1000, _OTHER),  # Burmese, Georgian, Hangul's parts
+    (0x1200, _HALF_KNOWN),  # Ethiopic
+    (0x13A0, _UNKNOWN),
+    (0x1780, 130),  # Khmer
+    (0x1800, _UNKNOWN),
+    (0x1D00, _OTHER),  # phonetic letters, Greek with many accents, dashes and quotation marks
+    (0x200B, _JOINER),
+    (0x2010, _OTHER),
+    (0x20E3, _JOINER),  # the frame of a keycap
+    (0x20E4, _OTHER),
+    (0x2300, _PICTOGRAPH),
+    (0x2400, _OTHER),
+    (0x2600, _PICTOGRAPH),
+    (0x27C0, _OTHER),
+    (0x2B00, _PICTOGRAPH),
+    (0x2C00, _UNKNOWN),
+    (0x3000, 140),  # CJK punctuation
+    (0x3040, 70),  # kana
+    (0x3100, _UNKNOWN),
+    (0x3130, _OTHER),  # Hangul's letters
+    (0x3190, _UNKNOWN),
+    (0x31F0, 70),  # kana, more
+    (0x3200, _UNKNOWN),
+    (0x3400, 92),  # Han
+    (0xA000, _UNKNOWN),
+    (0xAC00, 96),  # Hangul
+    (0xD7B0, _UNKNOWN),
+    (0xF900, 92),  # Han, more
+    (0xFB00, _UNKNOWN),  # forms of Arabic letters
+    (0xFE00, _JOINER),
+    (0xFE10, _UNKNOWN),
+    (0xFF00, 140),  # wide and narrow forms
+    (0xFFF0, _OTHER),
+    (0x10000, _RARE),
+    (0x1F000, _PICTOGRAPH),
+    (0x1FB00, _RARE),
+    (0xE0000, _JOINER),  # the letters of a flag
+    (0xE0080, _RARE),
 )
-_LATIN_CHARACTERS_PER_TOKEN = 5
-_OTHER_CHARACTERS_PER_TOKEN = 2
-_TOKENS_PER_EMOJI_CHARACTER = 3
-_TOKENS_PER_RARE_CHARACTER = 4  # its bytes
+_FIRSTS: Final = [first for first, _ in _RANGES]
+
+_LATIN: Final = r"A-Za-z\u00C0-\u00D6\u00D8-\u00F6\u00F8-\u024F\u1E00-\u1EFF"
+_MARKS: Final = r"!-/:-@\[-`{-~"
+_LATIN_WORD: Final = re.compile(f"[{_LATIN}]+")
+# Runs are counted by the piece: no tokenizer takes any number of characters at once.
+_SAME_MARKS: Final = re.compile(rf"([{_MARKS}])\1{{0,3}}")
+_MANY_SPACES: Final = re.compile(r"[ \t]{2,16}")
+_MANY_LINE_ENDS: Final = re.compile(r"[\r\n]{1,16}")
+_CHARACTER: Final = re.compile(rf"[^{_LATIN}{_MARKS} \t\r\n]")
+
+# A pattern holds the interpreter lock until it is through, so a long text is read in parts of about this many
+# characters, 3 ms. They end where no word and no run of equal characters goes on.
+_PART_CHARACTERS: Final = 32_768
+_PART_END: Final = re.compile(r"\b")
+
+# The least and the most that characters can cost. `most_tokens` adds the second for each byte beyond the first of a
+# character: a letter with an accent costs its letter's share of the word, and 330.
+_LEAST_PIECE: Final = 45
+_LEAST_ASCII_PIECE: Final = 70
+_MOST_CHARACTER: Final = 160
+_MOST_FURTHER_BYTE: Final = 330
 
 
 def count_tokens(text: str) -> int:
-    """Count the tokens of `text`, without special tokens.
-
-    Uses the bundled tokenizer if wordllama is installed, otherwise `estimate_tokens`. Nothing is cut, however long
-    `text` is; the interpreter lock is free while a long one is counted.
+    """Count the tokens of `text`, as an estimate that is rather too high than too low.
 
     Args:
-        text: Any text without lone surrogates.
+        text: Any text without lone surrogates, however long.
 
     Returns:
-        The number of tokens; 0 for an empty text.
+        The number of tokens, rounded up; 0 for an empty text. Without special tokens.
     """
-    return count_tokens_batch([text])[0]
+    return _rounded_up(text_cost(text))
 
 
 def count_tokens_batch(texts: Sequence[str]) -> list[int]:
-    """Count the tokens of each of `texts`, in parallel if there are many and several cores.
+    """Count the tokens of each of `texts`.
 
     Returns:
         One count per text, in order; each equals that of `count_tokens`.
     """
-    tokenizer = bundled_tokenizer()
-    if tokenizer is None:
-        return [estimate_tokens(text) for text in texts]
-    return [len(encoding) for encoding in encode_each(tokenizer, texts)]
+    return list(map(count_tokens, texts))
 
 
 def count_lines(lines: Sequence[str]) -> list[int]:
     """Count what each line adds to a text that it is appended to, its line break included.
 
-    The bundled tokenizer merges nothing across a line break, so these counts add up to that of the whole text exactly;
-    estimates add up to at least the estimate of the whole.
+    Each is rounded up, so these counts add up to at least that of the whole text. `line_costs` are not rounded.
     """
-    tokenizer = bundled_tokenizer()
-    texts = [f"\n{line}" for line in lines]
-    if tokenizer is None:
-        return [estimate_tokens(text) for text in texts]
-    # The tokenizer puts a space before each text, which a line in the middle of a text does not have.
-    return [len(encoding) - 1 for encoding in encode_each(tokenizer, texts)]
+    return list(map(_rounded_up, line_costs(lines)))
+
+
+def text_cost(text: str) -> int:
+    """Return what `text` costs, in hundredths of a token; `count_tokens` rounds it up."""
+    return sum(map(_cost, _parts(text)))
+
+
+def line_costs(lines: Iterable[str]) -> list[int]:
+    """Return what each line costs in a text that it is appended to, its line break included, in hundredths of a token.
+
+    No word and no run goes on across a line break, so the costs add up to that of the whole text exactly, unless lines
+    are empty: several line breaks in a row are one run.
+    """
+    return [text_cost(f"\n{line}") for line in lines]
 
 
 def least_tokens(lines: Iterable[str]) -> int:
-    """Return a lower bound for the sum of `count_lines`, without counting: no token spans two lines or two words."""
-    return sum(1 + len(line.split()) for line in lines)
-
-
-def encode_each(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Encoding]:
-    """Tokenize each of `texts` without special tokens, in parallel where that pays.
-
-    Uses the batch call even for one text: it lets other threads run and skips unneeded offsets. A few texts are not
-    passed together: waking the tokenizer's threads costs more than it saves.
-    """
-    if len(texts) > _MOST_ONE_BY_ONE:
-        return tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-    return [encoding for text in texts for encoding in tokenizer.encode_batch_fast([text], add_special_tokens=False)]
+    """Return a lower bound for the tokens of `lines`, their line breaks included, from the number of words alone."""
+    return (
+        sum(
+            _LINE_ENDS + len(line.split()) * (_LEAST_ASCII_PIECE if line.isascii() else _LEAST_PIECE) for line in lines
+        )
+        // TOKEN
+    )
 
 
 class TokenCounts:
@@ -141,73 +207,71 @@ class TokenCounts:
 
 
 def most_tokens(text: str) -> int:
-    """Return an upper bound for `count_tokens` from the length of `text` alone: one token per byte, and a margin.
+    """Return an upper bound for `count_tokens`, from the length of `text` in characters and bytes alone.
 
     Args:
         text: Any text without lone surrogates.
     """
-    # The bundled tokenizer falls back to bytes and puts a space before the text; the estimator adds its margin.
-    return math.ceil(ESTIMATE_MARGIN * len(text.encode())) + 1
+    further_bytes = 0 if text.isascii() else len(text.encode()) - len(text)
+    return _rounded_up(_MOST_CHARACTER * len(text) + _MOST_FURTHER_BYTE * further_bytes)
 
 
-def estimate_tokens(text: str) -> int:
-    """Estimate the tokens of `text` from its characters, rather too many than too few.
+class _CharacterCosts(dict[str, int]):
+    """What characters cost, filled as they occur."""
 
-    Returns:
-        The estimate, including `ESTIMATE_MARGIN`, rounded up; 0 for an empty text.
-    """
-    return math.ceil(ESTIMATE_MARGIN * sum(_cost(piece) for piece in _PIECES.finditer(text)))
-
-
-def _cost(piece: re.Match[str]) -> int:
-    length = piece.end() - piece.start()
-    match piece.lastgroup:
-        case "emoji":
-            return length * _TOKENS_PER_EMOJI_CHARACTER
-        case "rare":
-            return length * _TOKENS_PER_RARE_CHARACTER
-        case "latin":
-            return math.ceil(length / _LATIN_CHARACTERS_PER_TOKEN)
-        case "letters":
-            return math.ceil(length / _OTHER_CHARACTERS_PER_TOKEN)
-        case "space":
-            return 0 if length == 1 else 1  # a single space is part of the word after it
-        case _:
-            return 1
+    def __missing__(self, character: str) -> int:
+        cost = self[character] = _RANGES[bisect_right(_FIRSTS, ord(character)) - 1][1]
+        return cost
 
 
-def wordllama_folder() -> Path | None:
-    """The folder of the wordllama package, found without importing it; None if it is not installed."""
-    spec = find_spec("wordllama")
-    if spec is None or spec.origin is None:
-        return None
-    return Path(spec.origin).parent
+_CHARACTER_COSTS: Final = _CharacterCosts()
+# Both spellings, because looking a word up is cheaper than changing its case.
+_COMMON_WORDS: Final = ENGLISH_WORDS | {word.capitalize() for word in ENGLISH_WORDS}
 
 
-def bundled_tokenizer() -> Tokenizer | None:
-    """The tokenizer from the wordllama package, loaded once for all threads; None if wordllama is not installed.
+def _parts(text: str) -> Iterator[str]:
+    """The text in parts whose costs add up to its own."""
+    if len(text) <= _PART_CHARACTERS:
+        yield text
+        return
+    start = 0
+    while start < len(text):
+        match = _PART_END.search(text, start + _PART_CHARACTERS)
+        end = len(text) if match is None else match.start()
+        yield text[start:end]
+        start = end
 
-    It neither cuts nor pads, and treats `<s>` in a text as plain characters.
-    """
-    with _LOADING:
-        return _load_tokenizer()
+
+def _cost(text: str) -> int:
+    words = _LATIN_WORD.findall(text)
+    # No cache of words: it would keep those of erased texts.
+    others = [word for word in words if word not in _COMMON_WORDS]
+    return (
+        _COMMON_WORD * (len(words) - len(others))
+        + sum(map(_word_cost, others))
+        + sum(map(_CHARACTER_COSTS.__getitem__, _CHARACTER.findall(text)))
+        + _SPACES * len(_MANY_SPACES.findall(text))
+        + _LINE_ENDS * len(_MANY_LINE_ENDS.findall(text))
+        + _PUNCTUATION * len(_SAME_MARKS.findall(text))
+    )
 
 
-@cache
-def _load_tokenizer() -> Tokenizer | None:
-    folder = wordllama_folder()
-    if folder is None:
-        return None
-    if not (folder / _TOKENIZER_FILE).is_file():
-        logger.warning("the installed wordllama has no %s; token counts are estimated", _TOKENIZER_FILE.name)
-        return None
-    from tokenizers import Tokenizer  # installed with wordllama, so missing without it
+def _word_cost(word: str) -> int:
+    """The cost of a Latin word that is not a common one."""
+    length = len(word)
+    cost = _WORD
+    if length > 4:  # noqa: PLR2004 - as the cost is named
+        cost += _LETTER_OVER_FOUR * (length - 4)
+        if length > 8:  # noqa: PLR2004
+            cost += _LETTER_OVER_EIGHT * (length - 8)
+    if length > 1 and not word[1:].islower():
+        cost += _TURN * sum(before.islower() and letter.isupper() for before, letter in pairwise(word))
+        if word.isupper():
+            cost += _CAPITAL * length
+    if not word.isascii():
+        cost += _ACCENTED_LETTER * sum(not letter.isascii() for letter in word)
+    return cost
 
-    tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER_FILE))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    tokenizer.encode_special_tokens = True
-    # It treats a whole text as one word. Its cache of ten thousand words would keep as many short texts (200 MB in a
-    # long import), even erased ones, and save nothing: counting is a quarter faster without it.
-    tokenizer.model._resize_cache(0)  # noqa: SLF001 - the library has no public name for it
-    return tokenizer
+
+def _rounded_up(cost: int) -> int:
+    return -(-cost // TOKEN)

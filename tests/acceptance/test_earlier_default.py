@@ -76,7 +76,7 @@ async def test_without_the_earlier_package_words_find_everything_until_the_vecto
     async with AgentMem(default) as memory:
         assert "meaning" not in await _score_parts(memory)
         await memory.create_active_memory("agent-1", "Tea", "The jasmine tea is in the blue tin.")
-        assert "pip install wordllama" in caplog.text
+        assert "install agent-reminiscence-ledger[wordllama]" in caplog.text
         assert "agent-reminiscence reembed" in caplog.text
 
         report = await memory.admin.reembed(admin_dsn=dsn(test_server.administrator(old_database)))

@@ -10,6 +10,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from pydantic_ai.embeddings import TestEmbeddingModel
 from pydantic_ai.embeddings.openai import OpenAIEmbeddingModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
+from agent_reminiscence.embedders import wordllama_tokenizer
 from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.embedders.create import create_embedder
 from agent_reminiscence.embedders.hashing import HashEmbedder
@@ -27,6 +29,8 @@ from agent_reminiscence.embedders.pydantic_ai import PydanticAIEmbedder
 from agent_reminiscence.embedders.remote import RemoteEmbedder
 from agent_reminiscence.embedders.universal import UniversalSentenceEmbedder
 from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
+from agent_reminiscence.embedders.wordllama_tokenizer import encode_each
+from agent_reminiscence.embedders.wordllama_tokenizer import wordllama_tokenizer as load_wordllama_tokenizer
 from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
 from agent_reminiscence.text.tokens import count_tokens_batch
 from tests.support.ollama_server import OLLAMA_DIMENSION, OLLAMA_MODEL
@@ -261,8 +265,8 @@ async def test_wordllama_vectors_are_those_of_the_package() -> None:
         assert mine == pytest.approx(theirs, abs=1e-6)
 
 
-async def test_wordllama_counts_the_tokens_that_it_embeds() -> None:
-    """A write takes both from one reading of its texts."""
+async def test_wordllama_counts_tokens_as_everybody_does() -> None:
+    """Its own tokens are others: the weight of a text must not depend on which call embedded it."""
     texts = ["we ship on Friday", "<s>", "我昨天去了一个支持小组", "🎉 " * 300, ODD_TEXTS["white space"]]
     embedder = WordLlamaEmbedder()
 
@@ -301,7 +305,7 @@ async def test_wordllama_that_is_not_installed_says_what_to_install(monkeypatch:
     """A slim installation leaves it out on purpose; whoever then asks for it reads the way out."""
     monkeypatch.setattr("agent_reminiscence.embedders.wordllama.wordllama_folder", lambda: None)
 
-    with pytest.raises(ConfigurationError, match="pip install wordllama"):
+    with pytest.raises(ConfigurationError, match=r"install agent-reminiscence-ledger\[wordllama\]"):
         await WordLlamaEmbedder().embed(["a secret"])
 
 
@@ -311,6 +315,49 @@ async def test_another_version_of_wordllama_is_a_clear_error(monkeypatch: pytest
 
     with pytest.raises(ConfigurationError, match=r"has no l2_supercat_256\.safetensors"):
         await WordLlamaEmbedder().embed(["a secret"])
+
+
+async def test_wordllama_without_its_tokenizer_is_a_clear_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A version that keeps the weights where they were may have moved the tokenizer."""
+    monkeypatch.setattr("agent_reminiscence.embedders.wordllama_tokenizer.wordllama_folder", lambda: tmp_path)
+    wordllama_tokenizer._load_tokenizer.cache_clear()
+    try:
+        with pytest.raises(ConfigurationError, match=r"has no l2_supercat_tokenizer_config\.json"):
+            await WordLlamaEmbedder().embed(["a secret"])
+    finally:
+        wordllama_tokenizer._load_tokenizer.cache_clear()
+
+
+def test_the_tokenizer_is_loaded_once_for_all_threads() -> None:
+    """Loading takes 70 ms and 30 MB; threads that arrive together share one."""
+    wordllama_tokenizer._load_tokenizer.cache_clear()
+
+    with ThreadPoolExecutor(8) as pool:
+        loaded = {id(tokenizer) for tokenizer in pool.map(lambda _: load_wordllama_tokenizer(), range(32))}
+
+    assert len(loaded) == 1
+    assert wordllama_tokenizer._load_tokenizer.cache_info().misses == 1
+
+
+def test_a_text_that_was_embedded_is_not_kept() -> None:
+    """The tokenizer has a cache of its own, outside of Python, which would hold whole texts until the process ends."""
+    tokenizer = load_wordllama_tokenizer()
+    assert tokenizer is not None
+    encode_each(tokenizer, ["Warm up."])
+    before = _resident_bytes()
+
+    for number in range(5_000):
+        encode_each(tokenizer, [f"{number} lamps are lit in the hall. " * 5])
+
+    # With the cache: 30 MB.
+    assert _resident_bytes() - before < 10_000_000
+
+
+def _resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 async def test_an_empty_text_is_refused_by_wordllama() -> None:

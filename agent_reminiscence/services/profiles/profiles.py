@@ -59,7 +59,7 @@ class Profiles:
                 somebody, a text without a model quotes only what they say or what names them. A new question
                 discards the former text; with the same one it is kept.
             refresh: `consolidation`: after each consolidation. `daily`: once a day. Both only if memory has changed.
-            max_tokens: The longest text, from 50 to 4,000 tokens of the bundled tokenizer.
+            max_tokens: The longest text, from 50 to 4,000 estimated tokens.
             refresh_tokens: How many tokens a model may read and write for one text, from 2,000; None is
                 `agent_max_tokens`, which is the limit in any case, like the day's tokens.
             actor: Who defines it.

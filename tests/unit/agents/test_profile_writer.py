@@ -23,7 +23,7 @@ def _instructions() -> str:
 
 def test_the_instructions_are_short() -> None:
     """They are paid for with each request."""
-    assert count_tokens(_instructions()) < 760
+    assert count_tokens(_instructions()) < 770
 
 
 def test_it_reads_memory_with_the_tools_of_the_retriever() -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agent_reminiscence.text import rendering, tokens
+from agent_reminiscence.text import rendering
 from agent_reminiscence.text.invisible import INVISIBLE
 from agent_reminiscence.text.rendering import (
     STANDING_SHARE,
@@ -566,15 +566,12 @@ def test_backticks_cost_only_the_passage_that_has_them() -> None:
     assert [one.number for one in read_rendering(render(passages, 100))] == [2]
 
 
-def test_without_the_tokenizer_the_estimate_keeps_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the estimate, and by the tokenizer, too, since estimates are rather too high."""
+def test_a_rendering_with_accents_keeps_the_budget() -> None:
+    """The lines of a rendering are counted one by one, and each is rounded up."""
     passages = [_passage(f"We meet at harbour number {number}, près du café.", position=number) for number in range(40)]
-    with monkeypatch.context() as without:
-        without.setattr(tokens, "bundled_tokenizer", lambda: None)
-        prompt = render(passages, 300)
-        estimate = count_tokens(prompt)
-        chosen = choose_fitting(passages, 300)
+    prompt = render(passages, 300)
+    estimate = count_tokens(prompt)
+    chosen = choose_fitting(passages, 300)
 
     assert 150 < estimate <= 300
-    assert count_tokens(prompt) <= 300
     assert len(chosen) == len(read_rendering(prompt)) >= 5

@@ -132,9 +132,9 @@ def test_a_speaker_is_one_on_each_of_their_lines() -> None:
     assert [span.speaker for span in chunk_text(text)] == ["Xochitl", None, "Xochitl", "XOCHITL"]
 
 
-def test_without_the_tokenizer_known_names_still_speak(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_vocabulary_known_names_still_speak(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which words are uncommon is not known then."""
-    monkeypatch.setattr(common, "bundled_tokenizer", lambda: None)
+    monkeypatch.setattr(common, "_word_ranks", dict)
 
     assert _speakers("Anna: fine\n\nWanjiru: I will ask the roofer about it.") == ["Anna"]
 

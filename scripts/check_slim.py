@@ -15,8 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 # What `pip install` may bring for everybody, pip itself left out. Two thirds of it are for the bundled parts:
 # docs/guide/installation.md lists them.
-MAX_DISTRIBUTIONS = 60
-MAX_MEGABYTES = 300
+MAX_DISTRIBUTIONS = 45
+MAX_MEGABYTES = 230
 
 # Without the embedded parts: the errors that a user without their own server and embedder gets.
 SLIM = """

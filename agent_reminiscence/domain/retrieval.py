@@ -208,8 +208,7 @@ class RetrievalResult(FrozenModel):
         shown again.
 
         Args:
-            token_budget: Maximum tokens of the rendering, counted with the bundled tokenizer, or estimated if it is not
-                installed; None is the budget of the search, or no limit if it had none. What always holds takes at most
+            token_budget: Maximum tokens of the rendering, as `count_tokens` estimates them; None is the budget of the search, or no limit if it had none. What always holds takes at most
                 a third of it. Of the profile, the first lines that fit are shown, in at most half of the budget if hits
                 need the rest; then the best hits. Each one left out would not fit into what remains.
 

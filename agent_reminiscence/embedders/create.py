@@ -17,8 +17,8 @@ from agent_reminiscence.embedders.universal import (
     universal_is_missing,
 )
 from agent_reminiscence.embedders.wordllama import WORDLLAMA_MODEL, WordLlamaEmbedder, wordllama_is_missing
-from agent_reminiscence.exceptions import ConfigurationError
 from agent_reminiscence.embedders.wordllama_tokenizer import wordllama_folder
+from agent_reminiscence.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
     from agent_reminiscence.config.settings import Config

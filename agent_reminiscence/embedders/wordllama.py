@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from agent_reminiscence.config.installation import DISTRIBUTION
 from agent_reminiscence.embedders.base import BaseEmbedder
-from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
-from agent_reminiscence.text.tokens import count_tokens_batch
 from agent_reminiscence.embedders.wordllama_tokenizer import (
     TOKENIZER_FILE,
     encode_each,
     wordllama_folder,
     wordllama_tokenizer,
 )
+from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
+from agent_reminiscence.text.tokens import count_tokens_batch
 
 if TYPE_CHECKING:
     import numpy as np

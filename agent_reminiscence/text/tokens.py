@@ -168,9 +168,7 @@ def line_costs(lines: Iterable[str]) -> list[int]:
 def least_tokens(lines: Iterable[str]) -> int:
     """Return a lower bound for the tokens of `lines`, their line breaks included, from the number of words alone."""
     return (
-        sum(
-            _LINE_ENDS + len(line.split()) * (_LEAST_ASCII_PIECE if line.isascii() else _LEAST_PIECE) for line in lines
-        )
+        sum(_LINE_ENDS + len(line.split()) * (_LEAST_ASCII_PIECE if line.isascii() else _LEAST_PIECE) for line in lines)
         // TOKEN
     )
 
@@ -260,9 +258,9 @@ def _word_cost(word: str) -> int:
     """The cost of a Latin word that is not a common one."""
     length = len(word)
     cost = _WORD
-    if length > 4:  # noqa: PLR2004 - as the cost is named
+    if length > 4:
         cost += _LETTER_OVER_FOUR * (length - 4)
-        if length > 8:  # noqa: PLR2004
+        if length > 8:
             cost += _LETTER_OVER_EIGHT * (length - 8)
     if length > 1 and not word[1:].islower():
         cost += _TURN * sum(before.islower() and letter.isupper() for before, letter in pairwise(word))

@@ -49,7 +49,7 @@ class Spending:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What remains to be asked, estimated with the bundled tokenizer."""
+    """What remains to be asked, by estimated tokens."""
 
     answers: Spending
     verdicts: Spending

@@ -18,6 +18,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "pydantic-ai": ("pydantic_ai",),
     "server": ("fastapi", "jinja2", "mcp", "prometheus_client", "uvicorn"),
     "telemetry": ("opentelemetry",),
+    "wordllama": ("wordllama",),
     "yaml": ("yaml",),
 }
 

@@ -120,11 +120,13 @@ if __name__ == "__main__":
     print(table.next_high_water(datetime.now(UTC)) or "no high water today")
 '''
 _LOG: Final = "\n".join(
-    f'2026-03-{day:02}T0{day % 10}:17:{day * 2:02}.{day * 31:03}Z INFO  http.server "GET /api/v2/boats/{day * 977}?full=1'
-    f' HTTP/1.1" 200 {day * 1311} 0.{day * 13:03}s'
+    f"2026-03-{day:02}T0{day % 10}:17:{day * 2:02}.{day * 31:03}Z INFO  http.server"
+    f' "GET /api/v2/boats/{day * 977}?full=1 HTTP/1.1" 200 {day * 1311} 0.{day * 13:03}s'
     for day in range(1, 24)
 )
-_EMOJI: Final = "Great news 🎉🎉 see you at the harbour ⛵️ ❤️ 👍🏽 👨‍👩‍👧 🇵🇹 😂😂😂 bring the dog 🐶 and coffee ☕️ 🙏\n" * 12
+_EMOJI: Final = (
+    "Great news 🎉🎉 see you at the harbour ⛵️ ❤️ 👍🏽 👨‍👩‍👧 🇵🇹 😂😂😂 bring the dog 🐶 and coffee ☕️ 🙏\n" * 12
+)
 
 TOKEN_TEXTS: Final[dict[str, str]] = {
     "english": _ENGLISH,

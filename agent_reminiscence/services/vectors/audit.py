@@ -10,10 +10,11 @@ import numpy as np
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.generations import NORMS_TABLE_PREFIX, VECTOR_TABLE_PREFIX, list_generations
 from agent_reminiscence.database.repositories.chunk_norms import SegmentKey
+from agent_reminiscence.database.repositories.replay_tables import StoredMass
 from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.domain.audit import Drift
 from agent_reminiscence.domain.index import NORMS_DTYPE
-from agent_reminiscence.embedders.wordllama_tokenizer import wordllama_tokenizer, encode_each
+from agent_reminiscence.embedders.wordllama_tokenizer import encode_each, wordllama_tokenizer
 from agent_reminiscence.services.vectors.filling import count_masses, text_of
 from agent_reminiscence.services.vectors.renewal import NormRenewal, by_size, in_texts
 

@@ -129,7 +129,9 @@ def test_long_text_is_counted_to_its_end() -> None:
     assert count_tokens("word " * 50_000) >= 48_500
 
 
-@pytest.mark.parametrize("unit", ["word, ", "don't  stop ", "__init__", "中文。", "x\r\n\r\n", "aB", "-", "\n", " ", "é"])
+@pytest.mark.parametrize(
+    "unit", ["word, ", "don't  stop ", "__init__", "中文。", "x\r\n\r\n", "aB", "-", "\n", " ", "é"]
+)
 def test_a_long_text_costs_what_its_parts_cost(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is read in parts so that other threads get their turn; where they begin must not show."""
     text = unit * 3_000
@@ -221,7 +223,24 @@ def test_no_text_has_more_tokens_than_its_length_allows(text: str) -> None:
 
 @pytest.mark.parametrize(
     "character",
-    ["a", "q", "Q", "qQ", "éÉ", "Ǆ", " ", "\n", "\x01", "1", "\u00e9", "\u4e2d", "\U0001f600", "\U00012000", "\u200d", "#"],
+    [
+        "a",
+        "q",
+        "Q",
+        "qQ",
+        "éÉ",
+        "Ǆ",
+        " ",
+        "\n",
+        "\x01",
+        "1",
+        "\u00e9",
+        "\u4e2d",
+        "\U0001f600",
+        "\U00012000",
+        "\u200d",
+        "#",
+    ],
 )
 def test_a_character_again_and_again_has_no_more_tokens_than_its_length_allows(character: str) -> None:
     """What merges worst: single letters, capitals after small letters, accents, joiners, rare scripts."""

@@ -208,9 +208,10 @@ class RetrievalResult(FrozenModel):
         shown again.
 
         Args:
-            token_budget: Maximum tokens of the rendering, as `count_tokens` estimates them; None is the budget of the search, or no limit if it had none. What always holds takes at most
-                a third of it. Of the profile, the first lines that fit are shown, in at most half of the budget if hits
-                need the rest; then the best hits. Each one left out would not fit into what remains.
+            token_budget: Maximum tokens of the rendering, estimated as for `count_tokens`; None is the budget of the
+                search, or no limit if it had none. What always holds takes at most a third of it. Of the profile, the
+                first lines that fit are shown, in at most half of the budget if hits need the rest; then the best
+                hits. Each one left out would not fit into what remains.
 
         Returns:
             The rendering; '' if there is nothing to show or nothing fits.

@@ -13,7 +13,7 @@ from agent_reminiscence.server.mcp.tools import Tool
 from agent_reminiscence.text.tokens import count_tokens
 
 # Every conversation of every client pays for them.
-_MAX_TOKENS = 1_100
+_MAX_TOKENS = 1_310
 
 
 def _listed(tool: Tool[Any, Any]) -> dict[str, Any]:

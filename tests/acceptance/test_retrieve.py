@@ -377,7 +377,7 @@ async def test_a_label_is_one_line(memory: AgentMem, tenant: str) -> None:
 
 async def test_a_prompt_keeps_its_budget(memory: AgentMem, tenant: str) -> None:
     """Counted over everything that is rendered, in any script; what does not fit is left out whole."""
-    odd = ["钥匙在蓝色的抽屉里。" * 4, "🎉" * 30, "`" * 50, "x" * 300, "Ünïcödé " * 20]
+    odd = ["钥匙在蓝色的抽屉里。" * 4, "🎉" * 40, "`" * 50, "x" * 300, "Ünïcödé " * 20]
     await memory.create_active_memory(tenant, "Title 钥匙 🎉", lines([*FACTS, *odd]), metadata={"speaker": "Ånn 🎉"})
     found = await memory.retrieve_memories(tenant, "keys, ferry and 钥匙", limit=EVERYTHING)
 

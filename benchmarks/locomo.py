@@ -29,7 +29,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from agent_reminiscence import AgentMem, Config
-from agent_reminiscence.services.recall import finding
+from agent_reminiscence.services.recall import best_rows
 from agent_reminiscence.services.recall.ranking import Weights
 from agent_reminiscence.services.tiers import plan
 from benchmarks.common import changed, scratch_folder, write_json
@@ -85,7 +85,7 @@ async def ablate(config: Config, conversations: Sequence[Conversation], latest: 
     """Measure each variant on memories that are already there, and once more on memories kept without deduplication."""
     results = []
     for name, (weights, other) in variants().items():
-        with changed(finding, **other):
+        with changed(best_rows, **other):
             async with AgentMem(config, weights=weights, clock=lambda: latest) as memory:
                 results.append(await _ablation(name, memory, conversations))
     kept = [replace(conversation, name=f"{conversation.name}-all-kept") for conversation in conversations]

@@ -1,10 +1,10 @@
-"""Finds the chunks that answer a question: reads numbers, ranks them, and reads the rows of the best."""
+"""Finds the chunks that answer a question: reads numbers and ranks them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -19,7 +19,6 @@ from agent_reminiscence.database.repositories.search import (
     GraphWeights,
     OpenedStream,
     SearchedStream,
-    as_hit,
 )
 from agent_reminiscence.domain.attributes import Condition
 from agent_reminiscence.domain.generation import Generation
@@ -29,8 +28,8 @@ from agent_reminiscence.exceptions import EmbeddingError
 from agent_reminiscence.projections.indexed_text import USER_KEY
 from agent_reminiscence.services.memories.admission import Admission, Admitted, sole_condition
 from agent_reminiscence.services.recall import narrowing
+from agent_reminiscence.services.recall.best_rows import MAX_CANDIDATES, BestRows, FoundRows
 from agent_reminiscence.services.recall.encoders import Encoder, known_encoder
-from agent_reminiscence.services.recall.hit_order import NEWEST_AMONG, newest_first, one_per_text
 from agent_reminiscence.services.recall.occurrences import in_numbers, occurrences, rarity_weights, said_within
 from agent_reminiscence.services.recall.question import Asked, day_number, read_question, topic_of
 from agent_reminiscence.services.recall.ranking import NOTHING_RANKED, Ranked, Weights, rank
@@ -39,15 +38,6 @@ from agent_reminiscence.services.recall.texts import TextReader, Texts, lasting_
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.text.folding import fold_name
 
-# Small multiplicative factors, as a share of the score at their extremes.
-RECENCY_WEIGHT: Final = 0.02
-RECENCY_HALF_LIFE_DAYS: Final = 90.0
-IMPORTANCE_WEIGHT: Final = 0.02
-CONFIDENCE_WEIGHT: Final = 0.02
-# The most that the outcomes of runs add to a score, or take from it; approached as they become many and agree.
-OUTCOME_WEIGHT: Final = 0.15
-# So many runs, half of each kind, are assumed before the first: a single one moves a score by a third of that.
-OUTCOME_PRIOR: Final = 2
 # How many of the newest mentions of an entity or relationship are ranked.
 RECALL_MENTIONS: Final = 50
 # With a filter, which may leave most of them out.
@@ -59,15 +49,6 @@ GRAPH_LEAST_CERTAINTY: Final = 0.05
 # decide which chunk answers.
 GRAPH_REACH_POWER: Final = 0.1
 
-_SMALL_WEIGHTS = RECENCY_WEIGHT + IMPORTANCE_WEIGHT + CONFIDENCE_WEIGHT
-# How far outcomes can lift a chunk over another one.
-_OUTCOME_SPREAD = (1 + OUTCOME_WEIGHT) / (1 - OUTCOME_WEIGHT)
-# Maximum number of chunks weighted by recency, importance, confidence and outcomes. It does not depend on the limit, so
-# that a smaller limit returns the first hits of a larger one.
-_MAX_CANDIDATES = 400
-_MORE_FOR_COPIES = 40
-# So many of the best chunks may be compared by their vectors.
-_MOST_COMPARED = 40
 _REMEMBERED_TENANTS = 10_000
 # With more speakers than these, a first name alone names nobody.
 _MAX_SPEAKERS = 256
@@ -91,13 +72,6 @@ class QuestionVector(NamedTuple):
     text: str
     vector: Sequence[float] | None
     generation: Generation
-
-
-class FoundRows(NamedTuple):
-    """The best chunks, best first, with the fields of `SearchHit`; and whether the best ones match well enough."""
-
-    rows: list[Row]
-    is_found: bool
 
 
 class Opening(NamedTuple):
@@ -169,7 +143,7 @@ class Finder:
     ) -> None:
         self._search = repositories.search
         self._texts = TextReader(repositories)
-        self._history = repositories.history
+        self._best = BestRows(repositories.search, repositories.history, self._texts)
         self._filters = repositories.filters
         self._embedding = embedding
         self._weights = weights or Weights()
@@ -256,13 +230,11 @@ class Finder:
             None if vector is None else await self._texts.compare(db, request, texts, vector, stream.generation),
             eligible=texts.eligible,
             repeating=texts.repeating,
-            limit=_MAX_CANDIDATES,
+            limit=MAX_CANDIDATES,
             weights=self._weights_for(graph),
             encoder=encoder,
         )
-        return FoundRows(
-            await self._read_best(db, request, stream, ranked, texts.repeating, encoder), is_found=ranked.found
-        )
+        return await self._best.read(db, request, stream, ranked, texts.repeating, encoder)
 
     async def _find_among_many(
         self,
@@ -308,9 +280,7 @@ class Finder:
         many = _Many(opened, asked, counts, found, vector, encoder, await self._reach(db, request, graph))
         if admitted is not None:
             ranked, texts = await self._rank_around(db, many, admitted.numbers, near, graph, admitted)
-            return FoundRows(
-                await self._read_best(db, request, stream, ranked, texts.repeating, encoder), is_found=ranked.found
-            )
+            return await self._best.read(db, request, stream, ranked, texts.repeating, encoder)
         weighed = narrowing.weigh([found[term] for term in rare], stream.text_chunks, many.mean_length)
         said_by = np.sort(found[many.speaker].numbers) if many.speaker in found else np.zeros(0, np.int64)
         if near is not None and vector is not None and len(said_by) <= narrowing.MAX_SAID:
@@ -334,9 +304,7 @@ class Finder:
             assert every is not None
             chosen = np.union1d(chosen, every.numbers[-narrowing.MAX_ADMITTED :])
             ranked, texts = await self._rank_around(db, many, chosen, near, graph, every)
-        return FoundRows(
-            await self._read_best(db, request, stream, ranked, texts.repeating, encoder), is_found=ranked.found
-        )
+        return await self._best.read(db, request, stream, ranked, texts.repeating, encoder)
 
     async def _name_speakers(
         self, db: SqlExecutor, request: SearchRequest, asked: Asked, entries: NDArray[np.void]
@@ -411,7 +379,7 @@ class Finder:
             vectors,
             eligible=may_be_hit,
             repeating=texts.repeating,
-            limit=_MAX_CANDIDATES,
+            limit=MAX_CANDIDATES,
             weights=self._weights_for(graph),
             encoder=many.encoder,
             whole=Whole(
@@ -506,60 +474,6 @@ class Finder:
         numbers = await self._search.find_eligible(db, request)
         return replace(texts, eligible=np.isin(texts.entries["number"], numbers))
 
-    async def _read_best(
-        self,
-        db: SqlExecutor,
-        request: SearchRequest,
-        stream: SearchedStream,
-        ranked: Ranked,
-        repeating: NDArray[np.int64] | None,
-        encoder: Encoder | None,
-    ) -> list[Row]:
-        """The rows of the best chunks, weighted by recency, importance, confidence and outcomes, best first.
-
-        Each text once, and of what was said again with another value the newest first.
-        """
-        if not len(ranked.scores):
-            return []
-        # Near copies are told from their texts only, once these are read.
-        most = max(request.limit, NEWEST_AMONG) + _MORE_FOR_COPIES
-        # Chunks below this share of a score cannot reach it, whatever their importance and their outcomes.
-        spread = (1 + _SMALL_WEIGHTS) * (_OUTCOME_SPREAD if stream.has_outcomes else 1)
-        wanted = _wanted(ranked, most, spread)
-        vectors = None
-        if encoder is not None and encoder.same_topic is not None:
-            # Of all copies, since it is not known yet which of them is the best.
-            compared = ranked.numbers[wanted[:_MOST_COMPARED]]
-            vectors = await self._texts.ask_vectors(db, request.external_id, stream.generation, compared)
-        numbers = ranked.numbers[wanted].tolist()
-        stored = await self._search.read_hits(
-            db,
-            request,
-            numbers,
-            repeating=[] if repeating is None else np.intersect1d(repeating, numbers).tolist(),
-            with_outcomes=stream.has_outcomes,
-            is_last=not request.is_past,
-        )
-        weighed = []
-        for index, number in zip(wanted.tolist(), numbers, strict=True):
-            if row := stored.get(number):
-                factor = _small_factor(row, request.now)
-                of_order = {
-                    "number": number,
-                    "only_asks": bool(ranked.only_asks[index]),
-                    "memory_key": row["memory_key"],
-                }
-                row["score"] = float(ranked.scores[index]) * factor * outcome_factor(row["successes"], row["failures"])
-                weighed.append(_with_parts(as_hit(row), ranked, index, factor) | of_order)
-        weighed.sort(key=lambda row: (-row["score"], row["chunk_id"]))
-        known = {} if vectors is None else (await vectors.result()).by_number()
-        same_topic = None if encoder is None else encoder.same_topic
-        rows = newest_first(one_per_text(weighed), request.query, stream.languages, known, same_topic)[: request.limit]
-        for row in rows:
-            del row["number"], row["only_asks"], row["memory_key"]
-        await self._history.name_as_then(db, request, rows)
-        return rows
-
 
 async def _admitted_among(
     db: SqlExecutor,
@@ -604,41 +518,3 @@ def _counted(
         found_in, own_in = read.count(word.numbers, max((counts.get(term, 0) for term in terms), default=0))
         counted[terms] = replace(word, found_in=found_in, own_in=own_in)
     return counted
-
-
-def _wanted(ranked: Ranked, most: int, spread: float) -> NDArray[np.intp]:
-    """The indices of the ranked chunks whose rows are read, ascending.
-
-    These are those that may be among the `most` best texts once they are weighted, and all with the same text as one of
-    them.
-    """
-    firsts = np.sort(np.unique(ranked.alike, return_index=True)[1])
-    last = firsts[min(most, len(firsts)) - 1]
-    likely = ranked.scores >= ranked.scores[last] / spread
-    return np.flatnonzero(np.isin(ranked.alike, ranked.alike[likely]))
-
-
-def _with_parts(row: Row, ranked: Ranked, index: int, factor: float) -> Row:
-    """The row of a hit with its scores."""
-    row["score_parts"] = {
-        name: round(float(values[index]) * factor, 6) for name, values in ranked.parts.items() if values[index]
-    }
-    if row["successes"] != row["failures"]:
-        row["score_parts"]["outcome"] = round(row["score"] - float(ranked.scores[index]) * factor, 6)
-    row["match"] = float(ranked.match[index])
-    row["is_of_other"] = bool(ranked.hint[index])
-    return row
-
-
-def _small_factor(row: Row, now: datetime) -> float:
-    """The factor for recency, importance and confidence, at most 1."""
-    age = (now - row["start_date"]).total_seconds() / (RECENCY_HALF_LIFE_DAYS * 86_400)
-    # Beyond a thousand half-lives the power is practically 0.
-    recency = 0.5 ** min(1000.0, max(0.0, age))
-    weighed = RECENCY_WEIGHT * recency + IMPORTANCE_WEIGHT * row["importance"] + CONFIDENCE_WEIGHT * row["confidence"]
-    return float(1 + weighed) / (1 + _SMALL_WEIGHTS)
-
-
-def outcome_factor(successes: int, failures: int) -> float:
-    """The factor for how runs with a chunk ended, between 0.85 and 1.15: exactly 1 without any, or as many of each."""
-    return 1 + OUTCOME_WEIGHT * (successes - failures) / (successes + failures + OUTCOME_PRIOR)

@@ -24,7 +24,8 @@ from agent_reminiscence.domain.search import LATEST, SearchRequest
 from agent_reminiscence.exceptions import EmbeddingError, ProfileNotFoundError, RedactionError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.memories.admission import Admission
-from agent_reminiscence.services.recall.finding import Finder, FoundRows, Opened, Opening, QuestionVector
+from agent_reminiscence.services.recall.best_rows import FoundRows
+from agent_reminiscence.services.recall.finding import Finder, Opened, Opening, QuestionVector
 from agent_reminiscence.services.recall.graph_list import NO_GRAPH, GraphPart, GraphRecall
 from agent_reminiscence.services.recall.outcomes import RunOutcomes
 from agent_reminiscence.services.recall.question import topic_of

@@ -276,6 +276,15 @@ def search_text(result: RetrievalResult) -> str:
     return prompt if result.found or not result.hits else f"{WEAK_MATCH}\n{prompt}"
 
 
+def without_weak_match(result: RetrievalResult) -> RetrievalResult:
+    """A result as it is shown to a model that did not ask: without hits if even the best of them match weakly.
+
+    What always holds (`standing`) stays. Hits are not judged one by one, because the passage that answers may be a
+    short turn beside the one that matches.
+    """
+    return result if result.found else result.model_copy(update={"hits": (), "summary": "", "citations": ()})
+
+
 def as_passage(hit: SearchHit) -> Passage:
     """A hit, as it is rendered."""
     return Passage(

@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 from agent_reminiscence.config.extras import require
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.filter import Filter
-from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit, search_text
+from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit, search_text, without_weak_match
 from agent_reminiscence.exceptions import InvalidInputError, ReminiscenceError
 from agent_reminiscence.integrations.openai_agents.arguments import check_memory, check_selection, check_token_budget
 from agent_reminiscence.integrations.openai_agents.messages import role_of, text_of
@@ -58,7 +58,8 @@ def recall_filter(
     Args:
         external_id: Whose memory, or a function that says so for each call, from `data.context`.
         token_budget: Maximum tokens of what is shown.
-        min_match: Only passages with at least this `match`, 0 to 1; None shows all that fit.
+        min_match: Only passages with at least this `match`, 0 to 1; 0 shows whatever comes closest. None shows
+            passages only if the result is `found`. What always holds is shown in any case.
         where: Only passages that this filter admits.
         on_error: "ignore" sends the input unchanged if memory cannot be searched, and logs that; "raise" ends the run.
 
@@ -79,7 +80,7 @@ def recall_filter(
 
     async def search(tenant: ExternalId, question: str, messages: int) -> RetrievalResult | None:
         try:
-            return await memory.retrieve_memories(
+            result = await memory.retrieve_memories(
                 tenant,
                 question[:_MAX_QUERY_CHARACTERS],
                 limit=min(_MAX_PASSAGES + messages, _MAX_HITS),
@@ -91,6 +92,7 @@ def recall_filter(
                 raise
             _logger.warning("nothing is recalled for a model call: %s", type(error).__name__)
             return None
+        return without_weak_match(result) if min_match is None else result
 
     async def recall(data: CallModelData[Any]) -> ModelInputData:
         items = data.model_data.input

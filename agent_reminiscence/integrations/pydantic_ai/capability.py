@@ -20,7 +20,7 @@ from pydantic_ai.template import TemplateStr
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.filter import Filter
-from agent_reminiscence.domain.retrieval import search_text
+from agent_reminiscence.domain.retrieval import search_text, without_weak_match
 from agent_reminiscence.domain.turn import Turn, read_turns
 from agent_reminiscence.exceptions import (
     ConfigurationError,
@@ -73,8 +73,9 @@ class Reminiscence(AbstractCapability[Any]):
             `lambda ctx: ctx.deps.user_id`. It is asked once per run, before anything else.
         token_budget: The most tokens of passages that are shown, in the recalled block and in each answer of
             `search_memory`.
-        min_match: Only passages with at least this `match`, 0 to 1, are shown before a run; None shows all that fit.
-            `search_memory` also returns weaker ones, and says when nothing matches well.
+        min_match: Only passages with at least this `match`, 0 to 1, are shown before a run; 0 shows whatever comes
+            closest. None shows passages only if the result is `found`. What always holds is shown in any case.
+            `search_memory` also returns weak matches, and says so when nothing matches well.
         where: Only passages that this filter admits are shown, before a run and by `search_memory`.
         remember: Which runs are recorded: "never" none, "completed" those that ended with a result, "always" also
             those that failed, were cancelled or whose stream was broken off, as far as they came.
@@ -271,6 +272,8 @@ class Reminiscence(AbstractCapability[Any]):
                 where=filter_beside(window.run_ids, self.where),
                 run_id=self._scored_run(ctx),
             )
+        if self.min_match is None:
+            result = without_weak_match(result)
         return render_new(result, window, self.token_budget)
 
     @durable_operation("record")

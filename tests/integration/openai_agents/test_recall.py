@@ -171,9 +171,10 @@ async def test_what_the_model_sees_anyway_takes_no_room(memory: AgentMem) -> Non
     ],
 )
 async def test_a_note_is_shown_though_its_words_occur_in_the_input(
-    memory: AgentMem, title: str, content: str, question: str
+    bundled_memory: AgentMem, title: str, content: str, question: str
 ) -> None:
     """Under its title they say more."""
+    memory = bundled_memory
     await memory.create_active_memory("ana", title, content)
 
     changed = await recall_filter(memory, "ana")(_data([{"role": "user", "content": question}]))
@@ -198,8 +199,10 @@ async def test_a_turn_in_the_window_is_not_shown_again(memory: AgentMem, content
     question = {"role": "user", "content": "What colour is my boat?"}
     seen, unseen = _data([*await session.get_items(), question]), _data([question])
 
-    assert await recall_filter(memory, "ana")(seen) is seen.model_data
-    assert "My boat is red." in str((await recall_filter(memory, "ana")(unseen)).input[0])
+    # The long text is a weak match of the question, because each of its passages is mostly about other things.
+    filtered = recall_filter(memory, "ana", min_match=0)
+    assert await filtered(seen) is seen.model_data
+    assert "My boat is red." in str((await filtered(unseen)).input[0])
 
 
 async def test_tenants_of_one_filter_are_told_apart_by_the_context(memory: AgentMem, searches: list[str]) -> None:
@@ -234,16 +237,33 @@ async def test_budget_match_and_filter_limit_what_is_shown(memory: AgentMem) -> 
     assert shown[3] == ""
 
 
-async def test_what_is_about_something_else_is_not_shown(wordllama_memory: AgentMem) -> None:
-    """Something is always nearest; with `min_match`, the input stays as it is."""
-    memory = wordllama_memory
+async def test_what_is_about_something_else_is_not_shown(bundled_memory: AgentMem) -> None:
+    """Something is always nearest; the input stays as it is unless the caller asks for weak matches, too."""
+    memory = bundled_memory
     await memory.create_active_memory("ana", "Ferries", FACT)
     await memory.create_active_memory("ana", "Boat", "The boat of the team is green.")
     data = _data([{"role": "user", "content": UNRELATED}])
 
-    assert await recall_filter(memory, "ana", min_match=0.2)(data) is data.model_data
-    shown = await recall_filter(memory, "ana", min_match=None)(data)
+    assert await recall_filter(memory, "ana")(data) is data.model_data
+    shown = await recall_filter(memory, "ana", min_match=0)(data)
     assert is_recalled(shown.input[0])
+
+
+async def test_what_always_holds_is_shown_whatever_is_asked(bundled_memory: AgentMem) -> None:
+    """Pinned memories and standing wishes, without the passages that match weakly."""
+    memory = bundled_memory
+    await memory.create_active_memory("ana", "Boat", "The boat of the team is green.")
+    await memory.create_active_memory("ana", "Key", "The key is under the mat.", pinned=True)
+    await memory.conversation("ana", "chat").add("user", "Always answer in Dutch.")
+
+    changed = await recall_filter(memory, "ana")(_data([{"role": "user", "content": UNRELATED}]))
+
+    assert not (await memory.retrieve_memories("ana", UNRELATED)).found
+    recalled = changed.input[0]
+    assert is_recalled(recalled)
+    assert "The key is under the mat." in str(recalled)
+    assert "Always answer in Dutch." in str(recalled)
+    assert "green" not in str(recalled)
 
 
 @pytest.mark.parametrize(

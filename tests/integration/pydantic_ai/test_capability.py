@@ -155,18 +155,35 @@ async def test_what_fits_the_prompt_is_shown_once_as_data_of_the_user(memory: Ag
     assert script.info.instructions == GUIDE
 
 
-async def test_what_is_about_something_else_is_not_shown(wordllama_memory: AgentMem) -> None:
-    """Something is always nearest; with `min_match`, nothing is added to the request."""
-    memory = wordllama_memory
+async def test_what_is_about_something_else_is_not_shown(bundled_memory: AgentMem) -> None:
+    """Something is always nearest; nothing is added to the request unless the caller asks for weak matches, too."""
+    memory = bundled_memory
     await memory.create_active_memory("ana", "Ferries", "The last ferry leaves at nine.")
     await memory.create_active_memory("ana", "Boat", "The boat of the team is green.")
     quiet, eager = Script(), Script()
 
-    await agent_of(memory, quiet, remember="never", min_match=0.2).run(UNRELATED, deps=ANA)
-    await agent_of(memory, eager, min_match=None).run(UNRELATED, deps=ANA)
+    await agent_of(memory, quiet, remember="never").run(UNRELATED, deps=ANA)
+    await agent_of(memory, eager, min_match=0).run(UNRELATED, deps=ANA)
 
     assert quiet.shown() == []
     assert eager.shown() != []
+
+
+async def test_what_always_holds_is_shown_whatever_is_asked(bundled_memory: AgentMem) -> None:
+    """Pinned memories and standing wishes, without the passages that match weakly."""
+    memory = bundled_memory
+    await memory.create_active_memory("ana", "Boat", "The boat of the team is green.")
+    await memory.create_active_memory("ana", "Key", "The key is under the mat.", pinned=True)
+    await memory.conversation("ana", "chat").add("user", "Always answer in Dutch.")
+    script = Script()
+
+    await agent_of(memory, script, remember="never").run(UNRELATED, deps=ANA)
+
+    assert not (await memory.retrieve_memories("ana", UNRELATED)).found
+    [block] = script.shown()
+    assert "The key is under the mat." in block
+    assert "Always answer in Dutch." in block
+    assert "green" not in block
 
 
 async def test_a_search_says_that_a_match_is_weak_and_denies_nothing(wordllama_memory: AgentMem) -> None:
@@ -763,8 +780,9 @@ async def test_a_failed_run_keeps_its_error_if_it_cannot_be_recorded(memory: Age
     assert "not recorded in memory: NotInitializedError" in caught.value.__notes__[0]
 
 
-async def test_a_run_that_waits_for_approval_is_recorded_in_two_parts(memory: AgentMem) -> None:
+async def test_a_run_that_waits_for_approval_is_recorded_in_two_parts(bundled_memory: AgentMem) -> None:
     """The question with the run that paused, the answer with the one that went on; nothing is recalled in between."""
+    memory = bundled_memory
     await memory.create_active_memory("ana", "Boat", "The boat is for sale.")
     script = Script(calls("sell", boat="Bura"), says("Bura is sold."))
     agent = Agent(
@@ -958,25 +976,26 @@ def test_a_memory_without_await_is_refused() -> None:
         Reminiscence(SyncMem(), external_id="ana")  # type: ignore[arg-type]
 
 
-async def test_two_memories_of_one_agent_stand_side_by_side(memory: AgentMem, tenant: str) -> None:
+async def test_two_memories_of_one_agent_stand_side_by_side(bundled_memory: AgentMem) -> None:
     """A team's and a user's, told apart by their ids; one of them only reads."""
-    await memory.create_active_memory(f"{tenant}-team", "Boat", "The boat of the team is green.")
-    await memory.create_active_memory(tenant, "Boat", "The boat of Ana is red.")
+    memory = bundled_memory
+    await memory.create_active_memory("team", "Boat", "The boat of the team is green.")
+    await memory.create_active_memory("ana", "Boat", "The boat of Ana is red.")
     script = Script()
     agent = Agent(
         script.model(),
         deps_type=Deps,
         capabilities=[
             Reminiscence(memory, external_id=of_deps),
-            Reminiscence(memory, external_id=f"{tenant}-team", id=f"{tenant}-team", remember="never", tools=()),
+            Reminiscence(memory, external_id="team", id="team", remember="never", tools=()),
         ],
     )
 
-    await agent.run("What colour is the boat?", deps=Deps(tenant))
+    await agent.run("What colour is the boat?", deps=ANA)
 
     assert ["green" in block for block in script.shown()].count(True) == 1
     assert ["red" in block for block in script.shown()].count(True) == 1
-    assert await memories_of(memory, f"{tenant}-team") == 1
+    assert await memories_of(memory, "team") == 1
 
 
 async def test_two_memories_with_one_id_are_refused(memory: AgentMem) -> None:

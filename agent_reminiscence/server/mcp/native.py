@@ -196,10 +196,14 @@ async def _recall(call: Call, asked: RecallArguments) -> tuple[Recalled, str]:
     hits = [
         Hit(
             number=number,
+            chunk_id=hit.chunk_id,
             memory_id=hit.memory_id,
             title=hit.title,
             content=hit.content,
             said_at=hit.said_at,
+            # Nearly always the same as `said_at`, and every word costs clients that show a model the object.
+            last_said_at=None if hit.last_said_at == hit.said_at else hit.last_said_at,
+            later=hit.later,
             until=hit.end_date,
             speaker=hit.speaker,
             source=hit.source,
@@ -211,7 +215,13 @@ async def _recall(call: Call, asked: RecallArguments) -> tuple[Recalled, str]:
     call.backing.count_recall()
     omitted = {one.reason: one.count for one in result.omitted}
     standing = [
-        Standing(memory_id=hit.memory_id, content=hit.content, said_at=hit.said_at, source=hit.source)
+        Standing(
+            memory_id=hit.memory_id,
+            content=hit.content,
+            said_at=hit.said_at,
+            source=hit.source,
+            is_pinned=hit.is_pinned,
+        )
         for hit in result.standing
     ]
     return Recalled(found=result.found, standing=standing, hits=hits, omitted=omitted), recalled_text(result)

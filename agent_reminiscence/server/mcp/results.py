@@ -23,10 +23,13 @@ class Hit(Result):
     """A passage that was recalled."""
 
     number: int = Field(description="As in the text.")
+    chunk_id: UUID
     memory_id: UUID
     title: str
     content: str
     said_at: datetime
+    last_said_at: datetime | None = Field(default=None, description="If the same words were said again after that.")
+    later: UUID | None = Field(default=None, description="The chunk_id of the hit that says the same later.")
     until: datetime | None = Field(default=None, description="When it ceased to be true.")
     speaker: str | None = None
     source: Source
@@ -41,6 +44,7 @@ class Standing(Result):
     content: str
     said_at: datetime
     source: Source
+    is_pinned: bool = Field(description="Its memory is pinned; otherwise the statement was known by its form.")
 
 
 class Recalled(_Quoting):

@@ -208,13 +208,49 @@ async def test_what_is_always_recalled_is_shown_for_every_question(client: Clien
 
     (stored,) = await memory.get_active_memories("ida", keys=["home"])
     assert stored.pinned
-    assert [(one["memory_id"], one["content"]) for one in recalled["standing"]] == [
-        (str(stored.id), "Ida is at home on Tuesdays.")
+    assert [(one["memory_id"], one["content"], one["is_pinned"]) for one in recalled["standing"]] == [
+        (str(stored.id), "Ida is at home on Tuesdays.", True)
     ]
     assert f"always: {stored.id}" in text
     await call(client, "remember", content="Ida is at home on Tuesdays.", key="home", always_recall=False)
     recalled, _ = await call(client, "recall", query="Where does the ferry leave?")
     assert recalled["standing"] == []
+
+
+async def test_a_statement_that_holds_by_its_form_is_not_called_pinned(client: Client, memory: AgentMem) -> None:
+    """So a program can tell what can be unpinned."""
+    await memory.conversation("ida", "chat").add("user", "Always answer in Dutch.")
+
+    recalled, _ = await call(client, "recall", query="Where does the ferry leave?")
+
+    assert [(one["content"], one["is_pinned"]) for one in recalled["standing"]] == [
+        ("user: Always answer in Dutch.", False)
+    ]
+
+
+async def test_a_hit_says_what_replaces_it_and_when_it_was_last_said(client: Client, memory: AgentMem) -> None:
+    """Under the names of the library and of REST; what does not apply is left out."""
+    # The first is a better match by its title, so it stands for the second, which says the same.
+    for day, title, content in (
+        (1, "Ida's office", "Ida's office is in Porto."),
+        (5, "Note", "Ida's office is in Porto."),
+        (9, "Ida's office", "Ida's office is in Faro."),
+    ):
+        await memory.create_active_memory("ida", title, content, occurred_at=datetime(2026, 3, day, tzinfo=UTC))
+
+    recalled, text = await call(client, "recall", query="Where is Ida's office?")
+
+    newest, older = recalled["hits"]
+    assert (newest["content"], older["content"]) == ("Ida's office is in Faro.", "Ida's office is in Porto.")
+    assert older["later"] == newest["chunk_id"]
+    assert [datetime.fromisoformat(older[name]).day for name in ("said_at", "last_said_at")] == [1, 5]
+    assert not {"later", "last_said_at"} & newest.keys()
+    for hit in recalled["hits"]:
+        assert hit["chunk_id"] not in text
+    found = await memory.retrieve_memories("ida", "Where is Ida's office?", token_budget=2_000)
+    assert [(hit["chunk_id"], hit.get("later")) for hit in recalled["hits"]] == [
+        (str(hit.chunk_id), None if hit.later is None else str(hit.later)) for hit in found.hits
+    ]
 
 
 async def test_a_repeated_call_is_carried_out_once(client: Client, memory: AgentMem) -> None:

@@ -19,7 +19,7 @@ from agent_reminiscence.server.inspector.wording import OMISSIONS
 from agent_reminiscence.text.tokens import count_tokens
 
 # What counts hits; the others say how the whole search went.
-_COUNTED: Final = frozenset({"token_budget", "min_match", "run_not_recorded"})
+_COUNTED: Final = frozenset({"token_budget", "min_match", "run_not_recorded", "same_text"})
 
 _PART_WORDS: Final[Mapping[str, str]] = {
     "words": "words in the passage",
@@ -64,11 +64,13 @@ class Explained:
 
     Attributes:
         share: Of the best hit's score, in percent.
+        later: The rank of the hit that says the same later; None if there is none.
     """
 
     hit: SearchHit
     bars: Sequence[Bar]
     share: float
+    later: int | None
 
 
 async def ask(visit: Visit) -> Response:
@@ -145,6 +147,7 @@ def explained(result: RetrievalResult) -> list[Explained]:
     """The hits with their parts, on one scale, so that they can be compared."""
     longest = max((abs(value) for hit in result.hits for value in hit.score_parts.values()), default=1.0)
     best = max((hit.score for hit in result.hits), default=1.0)
+    ranks = {hit.chunk_id: rank for rank, hit in enumerate(result.hits, start=1)}
     return [
         Explained(
             hit,
@@ -153,6 +156,7 @@ def explained(result: RetrievalResult) -> list[Explained]:
                 for name, value in sorted(hit.score_parts.items(), key=lambda part: -abs(part[1]))
             ],
             round(100 * hit.score / best, 1) if best else 0.0,
+            None if hit.later is None else ranks.get(hit.later),
         )
         for hit in result.hits
     ]

@@ -37,6 +37,7 @@ EVENT_WORDS: Final[Mapping[str, str]] = {
 OMISSIONS: Final[Mapping[str, str]] = {
     "token_budget": "did not fit into the token budget",
     "min_match": "matched less than min_match",
+    "same_text": "repeated the words of a better one",
     "no_query_vector": "The question has no vector, so the search went by words only.",
     "run_not_recorded": "could not be recorded for the run; they are returned all the same",
     "graph_deadline": "The graph took longer than graph_deadline_seconds; scores lack its part.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from urllib.parse import quote
 
 import httpx
@@ -77,6 +78,37 @@ async def test_every_page_that_can_be_reached_is_whole(unopened: AgentMem, signe
         assert "<img src=x" not in texts
         assert "&lt;script&gt;alert" in texts
         assert any("{{7*7}}" in seen.text for _, seen in pages.values())
+
+
+@pytest.mark.thorough
+async def test_a_hit_says_how_often_it_was_said_and_what_replaces_it(unopened: AgentMem, signed_in: SignedIn) -> None:
+    """Beside what always holds, of which what is pinned is marked; texts are escaped."""
+    # The first is a better match by its title, so it stands for the second, which says the same.
+    for date, title, content in (
+        (1, "Ida's office", "Ida's office is in <b>Porto</b>."),
+        (5, "Note", "Ida's office is in <b>Porto</b>."),
+        (9, "Ida's office", "Ida's office is in <b>Faro</b>."),
+    ):
+        await unopened.create_active_memory(MILL, title, content, occurred_at=datetime(2026, 3, date, tzinfo=UTC))
+    await unopened.create_active_memory(MILL, "Key", "The key is under the <i>mat</i>.", pinned=True)
+    await unopened.conversation(MILL, "chat").add("user", "Always answer in Dutch.")
+
+    async with signed_in("reader") as client:
+        answer = await client.get("/ask", params={"q": "Where is Ida's office?", "limit": "2"})
+
+    seen = read(answer)
+    assert not seen.faults
+    assert "What always holds The key is under the <i>mat</i>. pinned user: Always answer in Dutch. Left" in seen.text
+    assert "said 2026-03-01 00:00 2 times, last 2026-03-05 00:00 said again later, hit 1" in seen.text
+    assert "1 hit repeated the words of a better one." in seen.text
+    newest, older = re.findall(r"<article .*?</article>", answer.text, re.DOTALL)
+    assert "in &lt;b&gt;Faro&lt;/b&gt;" in newest
+    assert 'id="hit-1"' in newest
+    assert "again later" not in newest
+    assert "in &lt;b&gt;Porto&lt;/b&gt;" in older
+    assert '<a class="chip warn" href="#hit-1">said again later, hit 1</a>' in older
+    assert "<b>" not in answer.text
+    assert "<i>" not in answer.text
 
 
 @pytest.mark.thorough

@@ -59,7 +59,7 @@ def recall_filter(
         external_id: Whose memory, or a function that says so for each call, from `data.context`.
         token_budget: Maximum tokens of what is shown.
         min_match: Only passages with at least this `match`, 0 to 1; 0 shows whatever comes closest. None shows
-            passages only if the result is `found`. What always holds is shown in any case.
+            passages only if the result is `found` or goes `by_words`. What always holds is shown in any case.
         where: Only passages that this filter admits.
         on_error: "ignore" sends the input unchanged if memory cannot be searched, and logs that; "raise" ends the run.
 

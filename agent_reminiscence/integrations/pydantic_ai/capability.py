@@ -74,8 +74,8 @@ class Reminiscence(AbstractCapability[Any]):
         token_budget: The most tokens of passages that are shown, in the recalled block and in each answer of
             `search_memory`.
         min_match: Only passages with at least this `match`, 0 to 1, are shown before a run; 0 shows whatever comes
-            closest. None shows passages only if the result is `found`. What always holds is shown in any case.
-            `search_memory` also returns weak matches, and says so when nothing matches well.
+            closest. None shows passages only if the result is `found` or goes `by_words`. What always holds is shown
+            in any case. `search_memory` also returns weak matches, and says so when nothing matches well.
         where: Only passages that this filter admits are shown, before a run and by `search_memory`.
         remember: Which runs are recorded: "never" none, "completed" those that ended with a result, "always" also
             those that failed, were cancelled or whose stream was broken off, as far as they came.

@@ -154,6 +154,7 @@ class RetrievalService:
             hits=tuple(hits),
             standing=tuple(standing),
             found=found.best.is_found,
+            by_words=found.best.by_words,
             summary=summary,
             citations=citations,
             entities=found.graph.entities,

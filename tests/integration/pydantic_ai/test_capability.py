@@ -169,6 +169,18 @@ async def test_what_is_about_something_else_is_not_shown(bundled_memory: AgentMe
     assert eager.shown() != []
 
 
+async def test_nothing_is_withheld_where_words_alone_tell(memory: AgentMem, tenant: str) -> None:
+    """Another embedder's cosines are not known, and an answer may share no word with its question."""
+    await memory.create_active_memory(tenant, "Home", "I moved to Lisbon last month.")
+    script = Script()
+
+    await agent_of(memory, script, remember="never").run("Where do I live?", deps=Deps(tenant))
+
+    result = await memory.retrieve_memories(tenant, "Where do I live?")
+    assert (result.found, result.by_words) == (False, True)
+    assert "Lisbon" in script.shown()[0]
+
+
 async def test_what_always_holds_is_shown_whatever_is_asked(bundled_memory: AgentMem) -> None:
     """Pinned memories and standing wishes, without the passages that match weakly."""
     memory = bundled_memory

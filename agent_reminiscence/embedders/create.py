@@ -71,7 +71,7 @@ def create_embedder(
 
 
 def succeeds_default(embedder: BaseEmbedder, model_name: str) -> bool:
-    """Whether `embedder` is the default that took the place of an earlier one, whose vectors are named `model_name`.
+    """Whether `embedder` is the default model, and `model_name` the one that was the default before it.
 
     Who never chose a model did not choose to change it either, so such a database opens with the vectors that it has.
     """

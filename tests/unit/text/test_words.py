@@ -11,12 +11,14 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_reminiscence.config.languages import LANGUAGES
+from agent_reminiscence.projections.indexed_text import index_chunk
 from agent_reminiscence.text.languages import question_words, stop_words
 from agent_reminiscence.text.words import (
     ANALYSER_VERSION,
@@ -29,6 +31,18 @@ from agent_reminiscence.text.words import (
 
 # Everything on which terms depend beside the code. Who changes it raises ANALYSER_VERSION and then the digest.
 DIGEST_OF_VERSION_4 = "691614da538e4782"
+# What asks, says something of its speaker or holds for good, in several languages; and signs.
+SPOKEN = [
+    *("Where is the key?", "Could you tell me where the key is?", "remind me what we said about Oslo", "Thanks, bye!"),
+    *("I live in Oslo.", "My sister's cat is called Mo.", "I never eat eggs.", "Always answer in French.", "No idea."),
+    *("Wo ist der Schlüssel?", "Weißt du noch, wo ich wohne?", "Ich wohne in Oslo.", "Antworte immer auf Deutsch."),
+    *("Où est la clé ?", "J'habite à Oslo.", "¿Dónde está la llave?", "Vivo en Oslo.", "Onde fica a chave?"),
+    *("Dov'è la chiave?", "Abito a Oslo.", "Waar is de sleutel?", "Ik woon in Oslo.", "Gdzie jest klucz?"),
+    *("Где ключ?", "Я живу в Осло.", "钥匙在哪里?", "我住在奥斯陆。", "鍵はどこですか?", "أين المفتاح؟"),
+    *("C++ and C#, A- or 16+", "-5 °C, 75 %, €80 and $80", "3.14 at 10:30, 1/2", "#billing @ana .NET", "👍🏽 ❤️ 🇳🇴"),
+]
+DIGEST_OF_SPOKEN = "7a15496725bf6c9e"
+_SAID_AT = datetime(2026, 3, 5, 12, tzinfo=UTC)
 
 ANY_LANGUAGE = st.sampled_from([*LANGUAGES, "xx", ""])
 WORDS_OF_ALL_KINDS = st.text(
@@ -189,6 +203,20 @@ def test_the_version_stands_for_the_stop_words_and_the_stems() -> None:
     digest = hashlib.sha256(repr((lists, terms)).encode()).hexdigest()
 
     assert (ANALYSER_VERSION, digest[:16]) == (4, DIGEST_OF_VERSION_4)
+
+
+def test_the_version_stands_for_signs_and_flags() -> None:
+    """What is stored beside the words follows from lists, too."""
+    read = [
+        (text, language, speaker, indexed.flags, sorted(indexed.terms.items()))
+        for text in SPOKEN
+        for language in ("en", "de", "fr", "es", "pt", "it", "nl", "pl", "ru", "zh", "ja", "ar")
+        for speaker in ("user", "assistant")
+        for indexed in [index_chunk(text, language=language, said_at=_SAID_AT, speaker_key=speaker)]
+    ]
+    digest = hashlib.sha256(repr(read).encode()).hexdigest()
+
+    assert (ANALYSER_VERSION, digest[:16]) == (4, DIGEST_OF_SPOKEN)
 
 
 def test_a_question_is_read_in_every_language_of_the_tenant() -> None:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from uuid import UUID
 
 from agent_reminiscence.agents.models import AgentModels
@@ -457,7 +457,7 @@ class AgentMem:
         tiers: Iterable[Tier] | None = None,
         token_budget: int | None = None,
         min_confidence: float | None = None,
-        min_match: float | None = None,
+        min_match: float | Literal["found"] | None = None,
         as_of: datetime | None = None,
         known_at: datetime | None = None,
         where: Filter | None = None,
@@ -477,7 +477,8 @@ class AgentMem:
                 counted.
             min_confidence: Only chunks with at least this confidence, 0 to 1.
             min_match: Only hits with at least this `match`, 0 to 1; the rest is counted in `omitted`. None keeps all
-                hits; `found` says whether the best one is good enough.
+                hits; `found` says whether the best one is good enough. "found" keeps all or none, as that says, and all
+                where a weak match says little (`tells_weak`): for what is shown to a model that did not ask.
             as_of: What was true in the world at this time. None is the latest the memory holds: without what was
                 replaced, and with what only begins later.
             known_at: What the memory knew at this time; None is all it knows. Without `as_of`, this is also `as_of`.

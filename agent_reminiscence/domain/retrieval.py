@@ -183,10 +183,10 @@ class RetrievalResult(FrozenModel):
         description="False if even the best hits match weakly: they may be about something else. It does not say that"
         " nothing is known, and no score can tell that only a detail is missing."
     )
-    by_words: bool = Field(
+    tells_weak: bool = Field(
         default=False,
-        description="Whether `found` and each `match` compare words alone, because the question has no vector or the"
-        " embedder is not a bundled one. Then a passage with other words matches weakly, whatever it says.",
+        description="Whether `found` says much if it is false. It does with the bundled embedder; with another, or if"
+        " the question has no vector, a passage in other words than the question's matches weakly, whatever it says.",
     )
     summary: str = Field(description="Sentences of the best hits, each with its citation number; '' without hits.")
     citations: tuple[Citation, ...]
@@ -279,19 +279,6 @@ def search_text(result: RetrievalResult) -> str:
     if not prompt:
         return NO_MATCH
     return prompt if result.found or not result.hits else f"{WEAK_MATCH}\n{prompt}"
-
-
-def without_weak_match(result: RetrievalResult) -> RetrievalResult:
-    """A result as it is shown to a model that did not ask: without hits if even the best of them match weakly.
-
-    What always holds (`standing`) stays. Hits are not judged one by one, because the passage that answers may be a
-    short turn beside the one that matches; nor by words alone, because an answer may have others.
-    """
-    return (
-        result
-        if result.found or result.by_words
-        else result.model_copy(update={"hits": (), "summary": "", "citations": ()})
-    )
 
 
 def as_passage(hit: SearchHit) -> Passage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Literal
 
 from agent_reminiscence.config.constants import TIERS, Tier
 from agent_reminiscence.domain.filter import Filter
@@ -25,7 +25,8 @@ class SearchRequest:
         token_budget: Maximum tokens of the hits as they are rendered; None is no limit.
         min_confidence: Only chunks with at least this confidence, 0 to 1; None is any.
         where: Which memories and passages may be returned; None is any.
-        min_match: Only hits with at least this `match`, 0 to 1; None is any.
+        min_match: Only hits with at least this `match`, 0 to 1; "found" is all or none, as `RetrievalResult.found`
+            says; None is any.
         counts_as_use: Whether hits count as used; not for a model's searches, since a text could talk it into many.
         profile: A standing summary to return with the hits; None is none.
         run_id: The run for which the hits are recorded as recalled; None records nothing.
@@ -38,7 +39,7 @@ class SearchRequest:
     tiers: Sequence[Tier] = TIERS
     token_budget: int | None = None
     min_confidence: float | None = None
-    min_match: float | None = None
+    min_match: float | Literal["found"] | None = None
     as_of: datetime | None = None
     known_at: datetime = LATEST
     where: Filter | None = None

@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, cast, get_args
+from typing import Any, Final, Literal, cast, get_args
 from uuid import UUID
 
 from agent_reminiscence.config import constants
@@ -387,6 +387,15 @@ def share(name: str, value: object) -> float:
     """A number from 0 to 1."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise InvalidInputError(f"{name} must be a number from 0 to 1, not {quoted(value)}")
+    return float(value)
+
+
+def min_match(value: object) -> float | Literal["found"]:
+    """A least match: a number from 0 to 1, or "found"."""
+    if value == "found":
+        return "found"
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InvalidInputError(f"min_match must be a number from 0 to 1, or 'found', not {quoted(value)}")
     return float(value)
 
 

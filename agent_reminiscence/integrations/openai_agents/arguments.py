@@ -35,8 +35,9 @@ def check_selection(min_match: object, where: object) -> None:
     """Refuse what does not say which passages may be shown.
 
     Raises:
-        InvalidInputError: `min_match` is not a number from 0 to 1, or `where` is not a `Filter`; both may be None.
+        InvalidInputError: `min_match` is neither a number from 0 to 1 nor "found", or `where` is not a `Filter`; both
+            may be None.
     """
     if min_match is not None:
-        validation.share("min_match", min_match)
+        validation.min_match(min_match)
     validation.where(where)

@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 from agent_reminiscence.config.extras import require
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.filter import Filter
-from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit, search_text, without_weak_match
+from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit, search_text
 from agent_reminiscence.exceptions import InvalidInputError, ReminiscenceError
 from agent_reminiscence.integrations.openai_agents.arguments import check_memory, check_selection, check_token_budget
 from agent_reminiscence.integrations.openai_agents.messages import role_of, text_of
@@ -45,7 +45,7 @@ def recall_filter(
     external_id: ExternalId | Callable[[CallModelData[Any]], ExternalId],
     *,
     token_budget: int = 1_200,
-    min_match: float | None = None,
+    min_match: float | Literal["found"] | None = "found",
     where: Filter | None = None,
     on_error: OnError = "ignore",
 ) -> Callable[[CallModelData[Any]], Awaitable[ModelInputData]]:
@@ -58,8 +58,9 @@ def recall_filter(
     Args:
         external_id: Whose memory, or a function that says so for each call, from `data.context`.
         token_budget: Maximum tokens of what is shown.
-        min_match: Only passages with at least this `match`, 0 to 1; 0 shows whatever comes closest. None shows
-            passages only if the result is `found` or goes `by_words`. What always holds is shown in any case.
+        min_match: Which passages are shown: those with at least this `match`, 0 to 1; "found" shows them only if the
+            result is `found`, and where a weak match says little (`tells_weak`); None always shows whatever comes
+            closest. What always holds is shown in any case.
         where: Only passages that this filter admits.
         on_error: "ignore" sends the input unchanged if memory cannot be searched, and logs that; "raise" ends the run.
 
@@ -80,7 +81,7 @@ def recall_filter(
 
     async def search(tenant: ExternalId, question: str, messages: int) -> RetrievalResult | None:
         try:
-            result = await memory.retrieve_memories(
+            return await memory.retrieve_memories(
                 tenant,
                 question[:_MAX_QUERY_CHARACTERS],
                 limit=min(_MAX_PASSAGES + messages, _MAX_HITS),
@@ -92,7 +93,6 @@ def recall_filter(
                 raise
             _logger.warning("nothing is recalled for a model call: %s", type(error).__name__)
             return None
-        return without_weak_match(result) if min_match is None else result
 
     async def recall(data: CallModelData[Any]) -> ModelInputData:
         items = data.model_data.input

@@ -20,7 +20,7 @@ from pydantic_ai.template import TemplateStr
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.filter import Filter
-from agent_reminiscence.domain.retrieval import search_text, without_weak_match
+from agent_reminiscence.domain.retrieval import search_text
 from agent_reminiscence.domain.turn import Turn, read_turns
 from agent_reminiscence.exceptions import (
     ConfigurationError,
@@ -73,9 +73,10 @@ class Reminiscence(AbstractCapability[Any]):
             `lambda ctx: ctx.deps.user_id`. It is asked once per run, before anything else.
         token_budget: The most tokens of passages that are shown, in the recalled block and in each answer of
             `search_memory`.
-        min_match: Only passages with at least this `match`, 0 to 1, are shown before a run; 0 shows whatever comes
-            closest. None shows passages only if the result is `found` or goes `by_words`. What always holds is shown
-            in any case. `search_memory` also returns weak matches, and says so when nothing matches well.
+        min_match: Which passages are shown before a run: those with at least this `match`, 0 to 1; "found" shows them
+            only if the result is `found`, and where a weak match says little (`tells_weak`); None always shows whatever
+            comes closest. What always holds is shown in any case. `search_memory` also returns weak matches, and says
+            so when nothing matches well.
         where: Only passages that this filter admits are shown, before a run and by `search_memory`.
         remember: Which runs are recorded: "never" none, "completed" those that ended with a result, "always" also
             those that failed, were cancelled or whose stream was broken off, as far as they came.
@@ -105,7 +106,7 @@ class Reminiscence(AbstractCapability[Any]):
     outcome: Callable[[AgentRunResult[Any]], bool | None] | None = None
     id: str | None = "reminiscence"
     opens_memory: bool = False
-    min_match: float | None = None
+    min_match: float | Literal["found"] | None = "found"
     where: Filter | None = None
     _tenant: str | None = field(default=None, init=False, repr=False)
     _live: Sequence[ModelMessage] = field(default=(), init=False, repr=False)
@@ -125,7 +126,7 @@ class Reminiscence(AbstractCapability[Any]):
         if isinstance(self.token_budget, bool) or not isinstance(self.token_budget, int) or self.token_budget < 1:
             raise ConfigurationError(f"token_budget must be a whole number from 1, not {self.token_budget!r}")
         if self.min_match is not None:
-            validation.share("min_match", self.min_match)
+            validation.min_match(self.min_match)
         validation.where(self.where)
         if self.outcome is not None and not self.learn:
             raise ConfigurationError("outcome is asked only with learn=True; pass both or neither")
@@ -148,7 +149,7 @@ class Reminiscence(AbstractCapability[Any]):
         tools: list[Literal["search_memory", "remember"]] | None = None,
         learn: bool = False,
         id: str = "reminiscence",
-        min_match: float | None = None,
+        min_match: float | Literal["found"] | None = "found",
         where: dict[str, Any] | None = None,
     ) -> Self:
         """Make the capability that a file for `Agent.from_file` describes, with a memory of its own.
@@ -162,7 +163,7 @@ class Reminiscence(AbstractCapability[Any]):
 
         Raises:
             ConfigurationError: An argument has a value that is not allowed, or a template was not read as one.
-            InvalidInputError: `min_match` is not a number from 0 to 1, or `where` is not a filter.
+            InvalidInputError: `min_match` is neither a number from 0 to 1 nor "found", or `where` is not a filter.
         """
         if isinstance(external_id, str) and "{{" in external_id:
             raise ConfigurationError(
@@ -272,8 +273,6 @@ class Reminiscence(AbstractCapability[Any]):
                 where=filter_beside(window.run_ids, self.where),
                 run_id=self._scored_run(ctx),
             )
-        if self.min_match is None:
-            result = without_weak_match(result)
         return render_new(result, window, self.token_budget)
 
     @durable_operation("record")

@@ -40,7 +40,7 @@ def search_request(
         tiers=validation.tiers(tiers),
         token_budget=budget,
         min_confidence=None if min_confidence is None else validation.share("min_confidence", min_confidence),
-        min_match=None if min_match is None else validation.share("min_match", min_match),
+        min_match=None if min_match is None else validation.min_match(min_match),
         as_of=validation.optional_moment("as_of", as_of),
         known_at=validation.optional_moment("known_at", known_at) or LATEST,
         where=validation.where(where),

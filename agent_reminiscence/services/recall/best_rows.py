@@ -46,12 +46,12 @@ class FoundRows(NamedTuple):
     Attributes:
         rows: Best first, with the fields of `SearchHit`.
         is_found: Whether the best ones match well enough.
-        by_words: Whether that was told by words alone.
+        tells_weak: Whether it says much if they do not; see `Encoder`.
     """
 
     rows: list[Row]
     is_found: bool
-    by_words: bool = False
+    tells_weak: bool
 
 
 class BestRows:
@@ -82,9 +82,9 @@ class BestRows:
             Those with the best scores once recency, importance, confidence and outcomes count, too: each text once, and
             of what was said again with another value the newest first.
         """
-        by_words = encoder is None or encoder.match is None
+        tells_weak = encoder is not None and encoder.tells_weak
         if not len(ranked.scores):
-            return FoundRows([], ranked.found, by_words)
+            return FoundRows([], ranked.found, tells_weak)
         # Near copies are told from their texts only, once these are read.
         most = max(request.limit, NEWEST_AMONG) + _MORE_FOR_COPIES
         # Chunks below this share of a score cannot reach it, whatever their importance and their outcomes.
@@ -122,7 +122,7 @@ class BestRows:
         for row in rows:
             del row["number"], row["only_asks"], row["memory_key"]
         await self._history.name_as_then(db, request, rows)
-        return FoundRows(rows, ranked.found, by_words)
+        return FoundRows(rows, ranked.found, tells_weak)
 
 
 def _wanted(ranked: Ranked, most: int, spread: float) -> NDArray[np.intp]:

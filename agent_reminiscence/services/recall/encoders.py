@@ -21,19 +21,24 @@ class Encoder(NamedTuple):
             different things; None if it is not known.
         related: The one from which they speak of one thing; above `unrelated`.
         same_topic: The cosine from which two statements are about the same, such as an old and a new address.
+        tells_weak: Whether a weak `match` says much: it was fitted on everyday statements, too, whose questions have
+            other words.
     """
 
     match: MatchModel | None = None
     unrelated: float | None = None
     related: float | None = None
     same_topic: float | None = None
+    tells_weak: bool = False
 
 
 # Mean cosines of windows of two chunks on each side: 0.14 to 0.20 in chats in which each line states another fact, 0.31
 # among the messages of a day, 0.37 in conversations of two people.
 _ENCODERS: Final[Mapping[str, Encoder]] = {
     WORDLLAMA_MODEL: Encoder(match=BUNDLED_MATCH),
-    "use-multilingual-3-q6-512": Encoder(match=SENTENCE_MATCH, unrelated=0.1, related=0.25, same_topic=0.55),
+    "use-multilingual-3-q6-512": Encoder(
+        match=SENTENCE_MATCH, unrelated=0.1, related=0.25, same_topic=0.55, tells_weak=True
+    ),
 }
 
 

@@ -206,7 +206,7 @@ class Finder:
         """
         request, read, stream = opened.opening.request, opened.read, opened.read.stream
         if stream.days is None:
-            return FoundRows([], is_found=False)
+            return FoundRows([], is_found=False, tells_weak=False)
         if request.is_past:
             texts = await self._texts.read_past(db, request, admission)
         elif read.layouts is None:
@@ -216,7 +216,7 @@ class Finder:
                 db, request, lasting_texts(read.layouts, is_filtered=request.is_filtered), admission
             )
         if not len(texts.entries):
-            return FoundRows([], is_found=False)
+            return FoundRows([], is_found=False, tells_weak=False)
         asked = _also_called(self._read_question(opened.opening, stream, stream.days), aliases)
         asked = await self._name_speakers(db, request, asked, texts.entries)
         left = _not_among(asked.looked_up, read.terms)
@@ -256,7 +256,7 @@ class Finder:
         if admission is not None and not await self._admits_many(db, opened):
             admitted = await admission.all(db, most=narrowing.MAX_ADMITTED)
         if admitted is not None and not len(admitted.numbers):
-            return FoundRows([], is_found=False)
+            return FoundRows([], is_found=False, tells_weak=False)
         asked = _also_called(self._read_question(opened.opening, stream, stream.days), aliases)
         if asked.name_parts:
             asked = asked.naming(await self._search.find_speakers(db, tenant, most=_MAX_SPEAKERS))

@@ -53,7 +53,7 @@ class _Found(NamedTuple):
     graph: GraphPart = NO_GRAPH
 
 
-_NOTHING = _Found(FoundRows([], is_found=False))
+_NOTHING = _Found(FoundRows([], is_found=False, tells_weak=False))
 
 
 class _OtherVectorsError(Exception):
@@ -154,7 +154,7 @@ class RetrievalService:
             hits=tuple(hits),
             standing=tuple(standing),
             found=found.best.is_found,
-            by_words=found.best.by_words,
+            tells_weak=found.best.tells_weak,
             summary=summary,
             citations=citations,
             entities=found.graph.entities,
@@ -240,7 +240,10 @@ class RetrievalService:
         hits = [SearchHit(**row, tokens=count) for row, count in zip(rows, tokens, strict=True)]
         standing = standing_hits(found.standing, hits, self._tokens)
         if request.min_match is not None:
-            matching = [hit for hit in hits if hit.match >= request.min_match]
+            if request.min_match == "found":
+                matching = hits if found.best.is_found or not found.best.tells_weak else []
+            else:
+                matching = [hit for hit in hits if hit.match >= request.min_match]
             if len(matching) < len(hits):
                 omitted.append(Omission(reason="min_match", count=len(hits) - len(matching)))
             hits = matching

@@ -169,7 +169,7 @@ async def test_what_is_about_something_else_is_not_shown(bundled_memory: AgentMe
     assert eager.shown() != []
 
 
-async def test_nothing_is_withheld_where_words_alone_tell(memory: AgentMem, tenant: str) -> None:
+async def test_nothing_is_withheld_where_a_weak_match_says_little(memory: AgentMem, tenant: str) -> None:
     """Another embedder's cosines are not known, and an answer may share no word with its question."""
     await memory.create_active_memory(tenant, "Home", "I moved to Lisbon last month.")
     script = Script()
@@ -177,7 +177,7 @@ async def test_nothing_is_withheld_where_words_alone_tell(memory: AgentMem, tena
     await agent_of(memory, script, remember="never").run("Where do I live?", deps=Deps(tenant))
 
     result = await memory.retrieve_memories(tenant, "Where do I live?")
-    assert (result.found, result.by_words) == (False, True)
+    assert (result.found, result.tells_weak) == (False, False)
     assert "Lisbon" in script.shown()[0]
 
 

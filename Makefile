@@ -266,6 +266,10 @@ bench-graph: $(BENCH) ## Measure 100,000 entities in both stores: writes, reads,
 bench-ingest: $(BENCH) ## Measure imports: one by one, in batches, repeated, and their memory. Takes about 15 minutes.
 	@$(RUN) benchmarks.ingest $(BENCH_ARGS)
 
+.PHONY: bench-languages
+bench-languages: $(BENCH) ## Measure how well facts are found in fourteen languages. Takes a minute or two.
+	@$(RUN) benchmarks.languages $(BENCH_ARGS)
+
 .PHONY: bench-filters
 bench-filters: $(BENCH) ## Measure recall and lists with filters that admit 1, 10 and 90 %. Takes about half an hour.
 	@$(RUN) benchmarks.filters $(BENCH_ARGS)

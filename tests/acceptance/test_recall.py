@@ -142,6 +142,37 @@ async def test_what_matches_too_little_is_left_out_and_counted(wordllama_memory:
     assert (await wordllama_memory.retrieve_memories("agent-1", question, min_match=0)).omitted == ()
 
 
+async def test_all_or_nothing_is_returned_by_whether_it_was_found(bundled_memory: AgentMem) -> None:
+    """What is withheld counts neither as used nor as recalled for a run."""
+    memory = bundled_memory
+    await memory.create_active_memory("agent-1", "Studio", _CHAT, occurred_at=_MAY)
+    asked, unknown = "When did the heating in the studio fail?", "Who won the 1998 world cup?"
+
+    there = await memory.retrieve_memories("agent-1", asked, min_match="found")
+    missing = await memory.retrieve_memories("agent-1", unknown, min_match="found", run_id="run-1")
+
+    every = await memory.retrieve_memories("agent-1", unknown)
+    same = await memory.retrieve_memories("agent-1", asked)
+    assert [hit.chunk_id for hit in there.hits] == [hit.chunk_id for hit in same.hits]
+    assert every.hits
+    assert (missing.found, missing.tells_weak, missing.hits, missing.summary) == (False, True, (), "")
+    assert [(left.reason, left.count) for left in missing.omitted] == [("min_match", len(every.hits))]
+    with pytest.raises(RunNotFoundError):
+        await memory.admin.report_outcome("agent-1", "run-1", success=True)
+
+
+async def test_a_weak_match_says_little_where_cosines_are_not_known(
+    memory: AgentMem, wordllama_memory: AgentMem
+) -> None:
+    """Then nothing is withheld: an answer may share no word with its question."""
+    for one in (memory, wordllama_memory):
+        await one.create_active_memory("agent-1", "Home", "I moved to Lisbon last month.")
+
+        result = await one.retrieve_memories("agent-1", "Where do I live?", min_match="found")
+
+        assert (result.found, result.tells_weak, len(result.hits)) == (False, False, 1)
+
+
 async def test_a_result_says_whether_what_was_asked_is_there(wordllama_memory: AgentMem) -> None:
     """Something is always the best hit; `found` says whether it has anything to do with the question."""
     await wordllama_memory.create_active_memory("agent-1", "Studio", _CHAT, occurred_at=_MAY)

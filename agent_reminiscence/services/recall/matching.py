@@ -52,7 +52,7 @@ LEADS_OVER_AT_LEAST: Final = 0.1
 """The cosine that this chunk has at least, also where there are fewer."""
 
 FOUND_FROM: Final = 0.2
-"""Something was found if one of the best hits matches at least this well; docs/adr/0051 says how many answerable questions fall below."""
+"""Something was found if one of the best hits matches at least this well; docs/adr/0051 says how often it does."""
 FOUND_AMONG: Final = 10
 """How many of the best hits are considered."""
 

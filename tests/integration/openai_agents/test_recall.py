@@ -333,7 +333,7 @@ def test_what_cannot_work_is_refused_when_it_is_made(
         with pytest.raises(InvalidInputError, match=f"token_budget must be a whole number from 1, not {budget!r}"):
             make(memory, "ana", token_budget=budget)
     for match in (-0.1, 1.1, True, "0.5", float("nan")):
-        with pytest.raises(InvalidInputError, match="min_match must be a number from 0 to 1, not"):
+        with pytest.raises(InvalidInputError, match="min_match must be a number from 0 to 1, or 'found', not"):
             make(memory, "ana", min_match=match)
     with pytest.raises(InvalidInputError, match="where must be a Filter, such as"):
         make(memory, "ana", where={"keys": ["boat"]})

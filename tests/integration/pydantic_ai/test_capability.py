@@ -1048,8 +1048,8 @@ async def test_a_wrong_option_is_refused(memory: AgentMem, options: dict[str, An
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"min_match": -0.1}, "min_match must be a number from 0 to 1, not -0.1"),
-        ({"min_match": True}, "min_match must be a number from 0 to 1, not True"),
+        ({"min_match": -0.1}, "min_match must be a number from 0 to 1, or 'found', not -0.1"),
+        ({"min_match": True}, "min_match must be a number from 0 to 1, or 'found', not True"),
         ({"where": {"keys": ["boat"]}}, "where must be a Filter, such as"),
     ],
 )

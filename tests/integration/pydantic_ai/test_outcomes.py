@@ -50,6 +50,18 @@ async def test_a_run_that_completes_speaks_for_what_was_recalled(lessons: AgentM
     assert [hit.successes for hit in hits if "wheel" in hit.content] == [1]
 
 
+async def test_a_run_says_nothing_of_what_it_was_not_shown(bundled_memory: AgentMem) -> None:
+    """A weak match is withheld, and gets no credit."""
+    memory = bundled_memory
+    await memory.create_active_memory("ana", "Lessons", "To open the lock gate, turn the wheel to the left.")
+    agent = Agent(answers("France."), capabilities=[Reminiscence(memory, external_id="ana", learn=True)])
+
+    await agent.run("Who won the 1998 world cup?")
+
+    hits = (await memory.retrieve_memories("ana", _QUESTION)).hits
+    assert [hit.successes for hit in hits if "wheel" in hit.content] == [0]
+
+
 async def test_a_run_that_fails_speaks_against_it(lessons: AgentMem) -> None:
     """Also if it is not recorded otherwise."""
 

@@ -108,6 +108,14 @@ def test_other_words_about_the_same_topic_are_known_by_their_vectors() -> None:
     assert contents(ordered(told))[0] == "I drive an old red Lancer."
 
 
+def test_long_texts_are_not_compared_by_their_vectors() -> None:
+    """They say several things; a high cosine tells their subject, not that one replaces the other."""
+    walk = "The Lancer was in the way, so we walked to the lake, where Ruth told us all about her new job and the flat."
+    told = rows("I drive an old red Lancer.", walk, newest=1)
+
+    assert contents(ordered(told, close=(0, 1))) == contents(told)
+
+
 @pytest.mark.parametrize(
     ("first", "second", "query"),
     [

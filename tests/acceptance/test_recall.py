@@ -10,7 +10,7 @@ import pytest
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
-from agent_reminiscence.exceptions import EmbeddingError
+from agent_reminiscence.exceptions import EmbeddingError, RunNotFoundError
 from tests.support.fakes import FaultyEmbedder, SetClock, away
 from tests.support.steps import EVERYTHING, lines, texts
 

@@ -110,9 +110,11 @@ _MANY_LINE_ENDS: Final = re.compile(r"[\r\n]{1,16}")
 _CHARACTER: Final = re.compile(rf"[^{_LATIN}{_MARKS} \t\r\n]")
 
 # A pattern holds the interpreter lock until it is through, so a long text is read in parts of about this many
-# characters, 3 ms. They end where no word and no run of equal characters goes on.
+# characters. Each ends with a character that ends its word or its run, or costs by itself.
 _PART_CHARACTERS: Final = 32_768
-_PART_END: Final = re.compile(r"\b")
+_PART_END: Final = re.compile(
+    rf"{_CHARACTER.pattern}|[{_LATIN}](?![{_LATIN}])|([{_MARKS}])(?!\1)|[ \t](?![ \t])|[\r\n](?![\r\n])"
+)
 
 # The least and the most that characters can cost. `most_tokens` adds the second for each byte beyond the first of a
 # character: a letter with an accent costs its letter's share of the word, and 330.
@@ -235,7 +237,7 @@ def _parts(text: str) -> Iterator[str]:
     start = 0
     while start < len(text):
         match = _PART_END.search(text, start + _PART_CHARACTERS)
-        end = len(text) if match is None else match.start()
+        end = len(text) if match is None else match.end()
         yield text[start:end]
         start = end
 

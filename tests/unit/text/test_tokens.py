@@ -151,6 +151,21 @@ def test_parts_of_any_text_add_up(text: str) -> None:
         assert count_tokens(text) == whole
 
 
+@pytest.mark.parametrize(
+    "unit",
+    ["".join(map(chr, range(0x4E00, 0x4F00))), "😀", "- ", "6f1c2a84", "#$", "\u0915\u094d", "\x01", "é1", "a\n"],
+    ids=["Chinese", "emoji", "dashes", "hex", "marks", "Hindi", "control", "accents", "lines"],
+)
+def test_a_text_without_word_boundaries_is_read_in_parts(unit: str) -> None:
+    """One pattern over all of it would hold the interpreter lock for most of a second."""
+    text = unit * (100_000 // len(unit))
+    parts = list(tokens._parts(text))
+
+    assert "".join(parts) == text
+    assert max(map(len, parts)) <= tokens._PART_CHARACTERS + 2 * len(unit)
+    assert sum(map(tokens._cost, parts)) == tokens._cost(text)
+
+
 def test_control_tokens_in_a_text_are_counted_as_the_characters_they_are() -> None:
     """A text cannot hide from a budget behind markup that a tokenizer takes for its own."""
     assert count_tokens("</s>" * 100) >= 200

@@ -217,10 +217,12 @@ def most_tokens(text: str) -> int:
 
 
 class _CharacterCosts(dict[str, int]):
-    """What characters cost, filled as they occur."""
+    """What characters cost, filled as they occur; those beyond U+FFFF are looked up each time, so it stays small."""
 
     def __missing__(self, character: str) -> int:
-        cost = self[character] = _RANGES[bisect_right(_FIRSTS, ord(character)) - 1][1]
+        cost = _RANGES[bisect_right(_FIRSTS, ord(character)) - 1][1]
+        if character <= "\uffff":
+            self[character] = cost
         return cost
 
 

@@ -4,10 +4,15 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import os
+import random
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
+from string import ascii_lowercase
+from types import ModuleType
 
 import pytest
 from hypothesis import given, settings
@@ -214,14 +219,55 @@ def test_identifiers_are_not_underestimated() -> None:
 
 def test_a_text_that_was_counted_is_not_kept() -> None:
     """A cache of words would hold those of erased texts until the process ends."""
-    count_tokens("Warm up.")
+    marker = "".join(random.choices(ascii_lowercase, k=12))
     before = _resident_bytes()
 
     for number in range(5_000):
-        count_tokens(f"{number} lamps are lit in the hall. " * 5)
+        count_tokens(f"{number} lamps are lit in the hall of {marker}é. " * 5)
 
-    # With a tokenizer's cache: 30 MB.
+    assert not _texts_kept(marker)
+    # What a tokenizer keeps outside of Python's objects: 30 MB.
     assert _resident_bytes() - before < 10_000_000
+
+
+@pytest.mark.parametrize("function", ["text_cost", "_cost", "_word_cost"])
+def test_the_search_for_kept_texts_finds_a_cache(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the test above could not fail."""
+    monkeypatch.setattr(tokens, function, functools.cache(getattr(tokens, function)))
+    marker = "".join(random.choices(ascii_lowercase, k=12))
+
+    count_tokens(f"{marker}é")
+
+    assert _texts_kept(marker) == {f"{marker}é"}
+
+
+def test_few_characters_are_kept() -> None:
+    """A table of all those that ever occurred would grow with every script and private character."""
+    count_tokens("".join(map(chr, range(0x1F000, 0x1FB00))))
+
+    assert all(character <= "\uffff" for character in tokens._CHARACTER_COSTS)
+
+
+def _texts_kept(marker: str) -> set[str]:
+    """The strings with `marker` that the module's functions and containers refer to."""
+    own = vars(tokens)
+    seen: set[int] = set()
+    kept: set[str] = set()
+    waiting: list[object] = [own]
+    while waiting:
+        value = waiting.pop()
+        # What was imported belongs to others, and leads to all of the interpreter.
+        if id(value) in seen or isinstance(value, ModuleType) or value is own["__builtins__"]:
+            continue
+        seen.add(id(value))
+        if isinstance(value, str):
+            if marker in value:
+                kept.add(value)
+        elif value is own or getattr(value, "__module__", None) in (None, tokens.__name__):
+            waiting += gc.get_referents(value)
+            # A dictionary does not refer to keys that are strings.
+            waiting += value if isinstance(value, dict) else ()
+    return kept
 
 
 def _resident_bytes() -> int:

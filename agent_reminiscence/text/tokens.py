@@ -31,7 +31,16 @@ _LETTER_OVER_EIGHT: Final = 20
 _TURN: Final = 180
 # Capitals have few tokens of their own: each letter of a word that has nothing else.
 _CAPITAL: Final = 12
+# What a word's dearest accent costs, by its letter; each further one costs at most `_FURTHER_ACCENT`. Tokenizers know
+# French, Portuguese and Vietnamese words with their accents, Croatian and Latvian ones hardly.
 _ACCENTED_LETTER: Final = 330
+_FURTHER_ACCENT: Final = 80
+_VIETNAMESE_WORD: Final = 30  # whatever its accents
+_ACCENTED_LETTERS: Final = (
+    ("àâãçèéêîïñòôùûß", 30),
+    ("åæëðøþąęłńśźżěřůďťňľğıİşășțţőűđ", 140),
+    ("äöüõáíóúý", 280),
+)
 _SPACES: Final = 150  # two or more; a single one is part of the word after it
 _LINE_ENDS: Final = 60
 _PUNCTUATION: Final = 70  # of the same mark, as `---`
@@ -117,7 +126,7 @@ _PART_END: Final = re.compile(
 )
 
 # The least and the most that characters can cost. `most_tokens` adds the second for each byte beyond the first of a
-# character: a letter with an accent costs its letter's share of the word, and 330.
+# character: a letter with an accent costs its letter's share of the word, and at most 330.
 _LEAST_PIECE: Final = 45
 _LEAST_ASCII_PIECE: Final = 70
 _MOST_CHARACTER: Final = 160
@@ -227,6 +236,13 @@ class _CharacterCosts(dict[str, int]):
 
 
 _CHARACTER_COSTS: Final = _CharacterCosts()
+_ACCENT_COSTS: Final = {
+    letter: cost
+    for letters, cost in _ACCENTED_LETTERS
+    for letter in letters + letters.upper()
+    if not letter.isascii()  # as two of the capitals are
+}
+_VIETNAMESE_LETTERS: Final = frozenset("ơưƠƯ") | {chr(code) for code in range(0x1EA0, 0x1EFA)}
 # Both spellings, because looking a word up is cheaper than changing its case.
 _COMMON_WORDS: Final = ENGLISH_WORDS | {word.capitalize() for word in ENGLISH_WORDS}
 
@@ -271,8 +287,21 @@ def _word_cost(word: str) -> int:
         if word.isupper():
             cost += _CAPITAL * length
     if not word.isascii():
-        cost += _ACCENTED_LETTER * sum(not letter.isascii() for letter in word)
+        cost += _accents_cost(word)
     return cost
+
+
+def _accents_cost(word: str) -> int:
+    costs = [_ACCENT_COSTS.get(letter, _ACCENTED_LETTER) for letter in word if not letter.isascii()]
+    if word.isupper() and len(word) > 1:
+        # Few words are known in capitals.
+        return _ACCENTED_LETTER * len(costs)
+    if not _VIETNAMESE_LETTERS.isdisjoint(word):
+        return _VIETNAMESE_WORD
+    if len(costs) == 1:
+        return costs[0]
+    dearest = max(costs)
+    return dearest + sum([min(cost, _FURTHER_ACCENT) for cost in costs]) - min(dearest, _FURTHER_ACCENT)
 
 
 def _rounded_up(cost: int) -> int:

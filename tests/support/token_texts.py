@@ -95,6 +95,94 @@ Nous nous réunissons un mercredi sur deux à la bibliothèque, sauf pendant les
 Je ne bois plus de café après quinze heures, sinon je reste éveillé jusqu'à minuit.
 Élise a décidé d'écrire sa thèse sur l'histoire des moulins à eau.
 """
+_PORTUGUESE: Final = """
+Mudei-me para Lisboa no mês passado, por isso o apartamento no Porto está vazio agora.
+Podes lembrar-me de ligar ao dentista amanhã às nove e meia da manhã?
+O meu irmão está a restaurar um veleiro antigo desde a primavera e ainda não encontrou um bom carpinteiro.
+Decidimos adiar a migração para o dia catorze, porque o fornecedor ainda não assinou o contrato.
+A minha irmã faz anos a três de junho; gosta de mapas antigos e de café forte.
+A propósito, sou alérgica a nozes, não me sugiras receitas que as tenham, por favor.
+"""
+_SPANISH: Final = """
+El mes pasado me mudé a Lisboa, así que el piso de Oporto está vacío ahora.
+¿Puedes recordarme mañana a las nueve y media que llame al dentista?
+Mi hermano restaura un velero antiguo desde la primavera y todavía busca un buen carpintero.
+Hemos decidido aplazar la migración hasta el día catorce porque el proveedor aún no ha firmado.
+El cumpleaños de mi hermana es el tres de junio; le gustan los mapas viejos y el café fuerte.
+Por cierto, soy alérgica a las nueces, así que no me sugieras ninguna receta con ellas.
+"""
+_VIETNAMESE: Final = """
+Tháng trước tôi đã chuyển đến Lisbon, nên căn hộ ở Porto bây giờ đang để trống.
+Bạn có thể nhắc tôi gọi cho nha sĩ lúc chín giờ rưỡi sáng mai không?
+Anh trai tôi sửa một chiếc thuyền buồm cũ từ mùa xuân và vẫn chưa tìm được thợ mộc giỏi.
+Chúng tôi quyết định hoãn việc di chuyển hệ thống đến ngày mười bốn vì nhà cung cấp chưa ký hợp đồng.
+Em gái tôi sinh ngày ba tháng sáu; em ấy thích bản đồ cũ và cà phê đậm.
+Nhân tiện, tôi bị dị ứng với quả óc chó, xin đừng bao giờ gợi ý món ăn có nó.
+"""
+_CZECH: Final = """
+Minulý měsíc jsem se přestěhovala do Lisabonu, takže byt v Portu je teď prázdný.
+Můžeš mi zítra v půl desáté připomenout, abych zavolala zubaři?
+Můj bratr od jara opravuje starou plachetnici a pořád hledá dobrého truhláře.
+Rozhodli jsme se odložit přesun na čtrnáctého, protože dodavatel ještě nepodepsal smlouvu.
+Moje sestra má narozeniny třetího června; má ráda staré mapy a silnou kávu.
+Mimochodem, jsem alergická na vlašské ořechy, nikdy mi prosím nenabízej recept s nimi.
+"""
+_POLISH: Final = """
+W zeszłym miesiącu przeprowadziłam się do Lizbony, więc mieszkanie w Porto stoi teraz puste.
+Czy możesz mi jutro o wpół do dziesiątej przypomnieć, żebym zadzwoniła do dentysty?
+Mój brat od wiosny naprawia starą żaglówkę i wciąż szuka dobrego stolarza.
+Postanowiliśmy przełożyć przeprowadzkę na czternastego, bo dostawca jeszcze nie podpisał umowy.
+Moja siostra ma urodziny trzeciego czerwca; lubi stare mapy i mocną kawę.
+Poza tym mam alergię na orzechy włoskie, więc proszę, nie proponuj mi takich przepisów.
+"""
+_CROATIAN: Final = """
+Prošli mjesec preselila sam se u Lisabon, pa je stan u Portu sada prazan.
+Možeš li me sutra u pola deset podsjetiti da nazovem zubara?
+Moj brat od proljeća popravlja staru jedrilicu i još uvijek traži dobrog stolara.
+Odlučili smo odgoditi selidbu do četrnaestog jer dobavljač još nije potpisao ugovor.
+Moja sestra ima rođendan trećeg lipnja; voli stare karte i jaku kavu.
+Usput, alergična sam na orahe, pa mi molim te nikada ne predlaži recepte s njima.
+"""
+_TURKISH: Final = """
+Geçen ay Lizbon'a taşındım, bu yüzden Porto'daki daire şimdi boş.
+Yarın sabah dokuz buçukta dişçiyi aramamı hatırlatır mısın?
+Ağabeyim ilkbahardan beri eski bir yelkenliyi onarıyor ve hâlâ iyi bir marangoz arıyor.
+Tedarikçi henüz sözleşmeyi imzalamadığı için taşınmayı ayın on dördüne ertelemeye karar verdik.
+Kız kardeşimin doğum günü üç Haziran; eski haritaları ve sert kahveyi sever.
+Bu arada cevize alerjim var, lütfen bana içinde ceviz olan bir tarif önerme.
+"""
+_HUNGARIAN: Final = """
+Múlt hónapban Lisszabonba költöztem, ezért a portói lakás most üresen áll.
+Emlékeztetnél holnap fél tízkor, hogy hívjam fel a fogorvost?
+A bátyám tavasz óta egy régi vitorlást javít, és még mindig jó asztalost keres.
+Úgy döntöttünk, hogy az átállást tizennegyedikére halasztjuk, mert a szállító még nem írta alá a szerződést.
+A húgom születésnapja június harmadikán van; szereti a régi térképeket és az erős kávét.
+Egyébként allergiás vagyok a dióra, kérlek, soha ne ajánlj olyan receptet.
+"""
+_FINNISH: Final = """
+Muutin viime kuussa Lissaboniin, joten Porton asunto on nyt tyhjänä.
+Voisitko muistuttaa minua huomenna puoli kymmeneltä soittamaan hammaslääkärille?
+Veljeni on korjannut vanhaa purjevenettä keväästä asti ja etsii yhä hyvää puuseppää.
+Päätimme siirtää muuton neljänteentoista päivään, koska toimittaja ei ole vielä allekirjoittanut sopimusta.
+Siskoni syntymäpäivä on kolmas kesäkuuta; hän pitää vanhoista kartoista ja vahvasta kahvista.
+Olen muuten allerginen saksanpähkinöille, joten älä koskaan ehdota niitä sisältävää reseptiä.
+"""
+_SWEDISH: Final = """
+Förra månaden flyttade jag till Lissabon, så lägenheten i Porto står tom nu.
+Kan du påminna mig om att ringa tandläkaren i morgon klockan halv tio?
+Min bror har renoverat en gammal segelbåt sedan i våras och söker fortfarande en bra snickare.
+Vi bestämde oss för att skjuta upp flytten till den fjortonde, eftersom leverantören inte har skrivit under än.
+Min syster fyller år den tredje juni; hon tycker om gamla kartor och starkt kaffe.
+Jag är förresten allergisk mot valnötter, så föreslå aldrig recept med sådana.
+"""
+_ROMANIAN: Final = """
+Luna trecută m-am mutat la Lisabona, așa că apartamentul din Porto este gol acum.
+Poți să-mi amintești mâine la nouă și jumătate să sun la dentist?
+Fratele meu repară din primăvară o barcă veche cu pânze și încă mai caută un tâmplar bun.
+Am hotărât să amânăm mutarea până pe paisprezece, pentru că furnizorul nu a semnat încă.
+Sora mea își serbează ziua pe trei iunie; îi plac hărțile vechi și cafeaua tare.
+Apropo, sunt alergică la nuci, te rog să nu-mi propui niciodată rețete cu ele.
+"""
 _CODE: Final = '''
 class TideTable:
     """High and low water at one harbour."""
@@ -132,6 +220,17 @@ TOKEN_TEXTS: Final[dict[str, str]] = {
     "english": _ENGLISH,
     "german": _GERMAN,
     "french": _FRENCH,
+    "portuguese": _PORTUGUESE,
+    "spanish": _SPANISH,
+    "vietnamese": _VIETNAMESE,
+    "czech": _CZECH,
+    "polish": _POLISH,
+    "croatian": _CROATIAN,
+    "turkish": _TURKISH,
+    "hungarian": _HUNGARIAN,
+    "finnish": _FINNISH,
+    "swedish": _SWEDISH,
+    "romanian": _ROMANIAN,
     "russian": _RUSSIAN,
     "arabic": _ARABIC,
     "hindi": _HINDI,

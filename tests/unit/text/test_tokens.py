@@ -41,6 +41,17 @@ MODEL_COUNTS: dict[str, tuple[int, int, int]] = {
     "english": (245, 250, 265),
     "german": (176, 173, 184),
     "french": (125, 132, 135),
+    "portuguese": (129, 134, 139),
+    "spanish": (125, 124, 133),
+    "vietnamese": (152, 140, 133),
+    "czech": (171, 168, 177),
+    "polish": (166, 156, 162),
+    "croatian": (149, 159, 160),
+    "turkish": (153, 150, 166),
+    "hungarian": (176, 173, 173),
+    "finnish": (168, 176, 183),
+    "swedish": (146, 143, 160),
+    "romanian": (159, 160, 165),
     "russian": (164, 170, 168),
     "arabic": (167, 190, 164),
     "hindi": (117, 140, 157),
@@ -94,7 +105,14 @@ _FEWER_THAN_TEKKEN = {"emoji"}
         ("harbour", 2),
         ("internationalisation", 6),
         ("userName", 4),
-        ("é", 5),
+        ("é", 2),
+        ("École", 2),
+        ("đ", 3),
+        ("ö", 5),
+        ("č", 5),
+        ("ÉÉ", 9),
+        ("được", 2),
+        ("žádá", 7),
         ("2026", 5),
         ("----", 1),
         ("-" * 80, 14),
@@ -116,7 +134,7 @@ def test_no_text_is_counted_more_than_two_percent_under_three_models(kind: str) 
     """An estimate below the truth overruns a model's window; one far above it wastes the window."""
     count, models = count_tokens(TOKEN_TEXTS[kind]), MODEL_COUNTS[kind]
 
-    assert 0.98 * max(models) <= count <= 2 * min(models)
+    assert 0.98 * max(models) <= count <= min(2 * min(models), 1.7 * max(models))
 
 
 @pytest.mark.parametrize(
@@ -230,7 +248,7 @@ def test_a_text_that_was_counted_is_not_kept() -> None:
     assert _resident_bytes() - before < 10_000_000
 
 
-@pytest.mark.parametrize("function", ["text_cost", "_cost", "_word_cost"])
+@pytest.mark.parametrize("function", ["text_cost", "_cost", "_word_cost", "_accents_cost"])
 def test_the_search_for_kept_texts_finds_a_cache(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or the test above could not fail."""
     monkeypatch.setattr(tokens, function, functools.cache(getattr(tokens, function)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -14,13 +15,15 @@ from agent_reminiscence.database.repositories.replay_tables import StoredMass
 from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.domain.audit import Drift
 from agent_reminiscence.domain.index import NORMS_DTYPE
-from agent_reminiscence.embedders.wordllama_tokenizer import encode_each, wordllama_tokenizer
 from agent_reminiscence.services.vectors.filling import count_masses, text_of
-from agent_reminiscence.services.vectors.renewal import NormRenewal, by_size, in_texts
+from agent_reminiscence.services.vectors.renewal import NormRenewal, SegmentInText, by_size, in_texts
 
 # Tolerance for stored lengths: machines add in different orders, and 32 bits are rounded.
 _RELATIVE_TOLERANCE = 1e-4
 _ABSOLUTE_TOLERANCE = 1e-3
+
+# The margin of earlier estimates, which took at most a token for each byte before it.
+_EARLIER_MARGIN: Final = 1.1
 
 
 class VectorUpkeep:
@@ -40,8 +43,9 @@ class VectorUpkeep:
         """Masses that are not the replayed texts' token counts, and norms that do not match the vectors."""
         found: list[Drift] = []
         for generation in await list_generations(db):
-            found += await self._compare_masses(db, external_id, generation.number)
-            found += await self._compare_norms(db, external_id, generation.number)
+            norms, weighed_otherwise = await self._compare_norms(db, external_id, generation.number)
+            found += await self._compare_masses(db, external_id, generation.number, weighed_otherwise)
+            found += norms
         return found
 
     async def mend(self, db: SqlExecutor, external_id: str, drift: Sequence[Drift]) -> None:
@@ -59,12 +63,12 @@ class VectorUpkeep:
             if state is not None and state.cells:
                 await self._cells.recompute(db, external_id, generation.number, state)
 
-    async def _compare_masses(self, db: SqlExecutor, external_id: str, generation: int) -> list[Drift]:
+    async def _compare_masses(
+        self, db: SqlExecutor, external_id: str, generation: int, weighed_otherwise: Collection[int]
+    ) -> list[Drift]:
         found = []
         async for page in self._scratch.read_masses(db, external_id, generation):
             masses = await count_masses([text_of(row) for row in page])
-            different = [row for row, mass in zip(page, masses, strict=True) if row.mass != mass]
-            earlier = await asyncio.to_thread(_have_earlier_masses, different) if different else []
             found += [
                 Drift(
                     table=f"{VECTOR_TABLE_PREFIX}{generation}",
@@ -72,14 +76,16 @@ class VectorUpkeep:
                     problem="changed",
                     columns=("mass",),
                 )
-                for row, is_earlier in zip(different, earlier, strict=True)
-                if not is_earlier
+                for row, mass in zip(page, masses, strict=True)
+                if row.mass != mass and (row.number in weighed_otherwise or not _may_be_earlier(row))
             ]
         return found
 
-    async def _compare_norms(self, db: SqlExecutor, external_id: str, generation: int) -> list[Drift]:
+    async def _compare_norms(self, db: SqlExecutor, external_id: str, generation: int) -> tuple[list[Drift], set[int]]:
+        """What differs, and the chunks and headings whose norms were computed with another mass than is stored."""
         table = f"{NORMS_TABLE_PREFIX}{generation}"
         found = []
+        weighed_otherwise: set[int] = set()
         for batch in by_size(await self._norms.list_memories(db, external_id, generation)):
             segments = in_texts(await self._norms.read_layouts(db, external_id, generation, batch))
             expected = await self._renewal.compute(db, external_id, generation, segments)
@@ -88,22 +94,34 @@ class VectorUpkeep:
             for key in sorted({*expected, *stored}):
                 drift = _compare(key, table, expected.get(key), stored.get(key), hashes.get(key))
                 found += [] if drift is None else [drift]
-        return found
+            for segment in segments:
+                if segment.key in expected and segment.key in stored:
+                    _, norms = stored[segment.key]
+                    weighed_otherwise |= _weighed_otherwise(segment, norms, expected[segment.key])
+        return found, weighed_otherwise
 
 
-def _have_earlier_masses(rows: Sequence[StoredMass]) -> list[bool]:
-    """Whether each mass may have been counted by an earlier version, with wordllama's tokenizer.
+def _may_be_earlier(row: StoredMass) -> bool:
+    """Whether an earlier version may have counted this mass: by wordllama's tokenizer, or without it by an estimate.
 
-    One generation may hold masses of both counters. A window's vector weighs its texts with the masses that are stored,
-    and so do the norms, so both agree whichever counter a mass is from; `reembed` counts all of them anew. Without the
-    tokenizer a mass passes if that tokenizer could have counted it: at most a token for each byte, and a space.
+    One generation may hold masses of all counters. A window's vector weighs its texts with the masses that are stored,
+    and so do the norms, so both agree whichever counter a mass is from; `reembed` counts all of them anew. Neither gave
+    more than the bound: the tokenizer at most a token for each byte, and one for a space before the text.
     """
-    texts = [text_of(row) for row in rows]
-    tokenizer = wordllama_tokenizer()
-    if tokenizer is None:
-        return [1 <= row.mass <= len(text.encode()) + 1 for row, text in zip(rows, texts, strict=True)]
-    counts = [max(1, len(encoding)) for encoding in encode_each(tokenizer, texts)]
-    return [row.mass == count for row, count in zip(rows, counts, strict=True)]
+    most = math.ceil(_EARLIER_MARGIN * len(text_of(row).encode()))
+    return 1 <= row.mass <= max(1, most)
+
+
+def _weighed_otherwise(segment: SegmentInText, stored: bytes, expected: bytes) -> set[int]:
+    """The chunks and headings of a segment to which its stored norms give another mass than the vectors' table."""
+    if len(stored) != len(expected):
+        return set()
+    own = segment.layout[segment.before : segment.before + segment.length]
+    one, other = np.frombuffer(stored, NORMS_DTYPE), np.frombuffer(expected, NORMS_DTYPE)
+    return {
+        *own["number"][one["mass"] != other["mass"]].tolist(),
+        *own["heading"][one["heading_mass"] != other["heading_mass"]].tolist(),
+    }
 
 
 def _compare(

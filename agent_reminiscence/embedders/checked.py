@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from agent_reminiscence.embedders.base import BaseEmbedder, as_passed
 from agent_reminiscence.embedders.halving import embed_in_halves
 from agent_reminiscence.embedders.protocol import EmbedderUnusableError, check_vectors
-from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
 from agent_reminiscence.exceptions import ConfigurationError, EmbedderAwayError, EmbeddingError, ReminiscenceError
 
 # What an embedder, including a user's own, raises if its server does not answer.
@@ -51,14 +50,6 @@ class CheckedEmbedder:
         except EmbeddingError as error:
             return [error] * len(texts)
         return [self._checked_one(result) for result in results]
-
-    async def embed_counted(self, texts: Sequence[str]) -> tuple[list[list[float]], list[int]] | None:
-        """Vectors and token counts of texts from wordllama, which counts anyway; None from any other."""
-        # Not for a subclass, which may embed differently.
-        if type(self._embedder) is not WordLlamaEmbedder:
-            return None
-        vectors, counts = await self._answer(self._embedder.embed_counted(texts))
-        return self._checked(vectors, count=len(texts)), counts
 
     async def _answer[T](self, request: Awaitable[T]) -> T:
         """Await a request; its failure is described without quoting any text."""

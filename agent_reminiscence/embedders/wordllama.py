@@ -18,7 +18,6 @@ from agent_reminiscence.embedders.wordllama_tokenizer import (
     wordllama_tokenizer,
 )
 from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
-from agent_reminiscence.text.tokens import count_tokens_batch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,18 +81,8 @@ class WordLlamaEmbedder(BaseEmbedder):
             EmbeddingError: A text is empty; the message names its index.
             ConfigurationError: The wordllama package is not installed, or is a version this one cannot read.
         """
-        vectors, _ = await self.embed_counted(texts)
-        return vectors
-
-    async def embed_counted(self, texts: Sequence[str]) -> tuple[list[list[float]], list[int]]:
-        """Embed `texts` and count the tokens of each, as `count_tokens` does.
-
-        Raises:
-            EmbeddingError: As `embed`.
-            ConfigurationError: As `embed`.
-        """
         if not texts:
-            return [], []
+            return []
         if self.is_loaded and sum(map(len, texts)) <= _INLINE_CHARACTERS:
             return self._embed_now(texts)
         return await asyncio.to_thread(self._embed_now, texts)
@@ -114,11 +103,10 @@ class WordLlamaEmbedder(BaseEmbedder):
             return self._embed_weighted_now(text, weigh)
         return await asyncio.to_thread(self._embed_weighted_now, text, weigh)
 
-    def _embed_now(self, texts: Sequence[str]) -> tuple[list[list[float]], list[int]]:
+    def _embed_now(self, texts: Sequence[str]) -> list[list[float]]:
         weights, tokenizer = self.load()
         encodings = encode_each(tokenizer, texts)
-        vectors = [_mean_vector(weights, encoding.ids, index) for index, encoding in enumerate(encodings)]
-        return vectors, count_tokens_batch(texts)
+        return [_mean_vector(weights, encoding.ids, index) for index, encoding in enumerate(encodings)]
 
     def _embed_weighted_now(self, text: str, weigh: Callable[[str], float]) -> list[float] | None:
         import numpy as np

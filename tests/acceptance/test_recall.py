@@ -110,7 +110,7 @@ async def test_a_chunk_without_a_vector_is_matched_by_its_words(
         raise EmbeddingError("out of order")
 
     with monkeypatch.context() as failing:
-        failing.setattr(WordLlamaEmbedder, "embed_counted", fail)
+        failing.setattr(WordLlamaEmbedder, "embed", fail)
         await wordllama_memory.create_active_memory("agent-1", "Studio", "The harbour lamp is green.", occurred_at=_MAY)
     question = "Which colour has the lamp of the studio?"
     found = await wordllama_memory.retrieve_memories("agent-1", question)

@@ -32,7 +32,6 @@ from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
 from agent_reminiscence.embedders.wordllama_tokenizer import encode_each
 from agent_reminiscence.embedders.wordllama_tokenizer import wordllama_tokenizer as load_wordllama_tokenizer
 from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
-from agent_reminiscence.text.tokens import count_tokens_batch
 from tests.support.ollama_server import OLLAMA_DIMENSION, OLLAMA_MODEL
 
 ODD_TEXTS = {
@@ -263,18 +262,6 @@ async def test_wordllama_vectors_are_those_of_the_package() -> None:
 
     for mine, theirs in zip(ours, package.embed(texts, norm=True).tolist(), strict=True):
         assert mine == pytest.approx(theirs, abs=1e-6)
-
-
-async def test_wordllama_counts_tokens_as_everybody_does() -> None:
-    """Its own tokens are others: the weight of a text must not depend on which call embedded it."""
-    texts = ["we ship on Friday", "<s>", "我昨天去了一个支持小组", "🎉 " * 300, ODD_TEXTS["white space"]]
-    embedder = WordLlamaEmbedder()
-
-    vectors, counts = await embedder.embed_counted(texts)
-
-    assert counts == count_tokens_batch(texts)
-    assert vectors == await embedder.embed(texts)
-    assert await embedder.embed_counted([]) == ([], [])
 
 
 @pytest.mark.thorough

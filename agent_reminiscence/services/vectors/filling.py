@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import batched
 from uuid import UUID
 
 import numpy as np
@@ -401,32 +400,8 @@ class EmbeddingService:
         self, generation: Generation, texts: Sequence[str]
     ) -> tuple[Vectors, dict[str, EmbeddingError], list[int]]:
         """The same for distinct texts, with the mass of each, as in `count_masses`."""
-        try:
-            counted = await _embed_counted(await self._embedder(generation), texts)
-        except EmbeddingError:
-            # Go text by text to find out which has no vector.
-            counted = None
-        if counted is not None:
-            made, masses = counted
-            return made, {}, masses
         made, failed = await self.embed_texts(generation, texts)
         return made, failed, await count_masses(texts)
-
-
-async def _embed_counted(embedder: CheckedEmbedder, texts: Sequence[str]) -> tuple[Vectors, list[int]] | None:
-    """Vectors and masses of texts, if the embedder counts their tokens."""
-    made: Vectors = {}
-    masses: list[int] = []
-    for batch in batched(texts, EMBEDDING_BATCH_TEXTS):
-        counted = await embedder.embed_counted(batch)
-        if counted is None:
-            return None
-        vectors, counts = counted
-        for text, vector in zip(batch, vectors, strict=True):
-            made[sha256(text.encode())] = np.array(vector, dtype=np.float32)
-        masses += map(_mass, counts)
-        tell_of_vectors(len(batch))
-    return made, masses
 
 
 async def read_batch(rows: list[MissingVector]) -> MissingBatch:

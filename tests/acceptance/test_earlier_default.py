@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from agent_reminiscence.database.migrations import SchemaParameters
 from agent_reminiscence.database.schema import migrate
 from agent_reminiscence.embedders.universal import UNIVERSAL_MODEL
 from agent_reminiscence.embedders.wordllama import WORDLLAMA_DIMENSION, WORDLLAMA_MODEL
+from agent_reminiscence.services.upkeep.doctor import diagnose
 from tests.conftest import TEST_PARTITIONS, TestServer, dsn
 
 _TEXT = "The boiler room key hangs behind the door."
@@ -87,6 +89,24 @@ async def test_without_the_earlier_package_words_find_everything_until_the_vecto
     async with AgentMem(default) as memory:
         assert "meaning" in await _score_parts(memory)
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.thorough
+async def test_the_doctor_calls_it_a_problem_that_only_words_are_searched(
+    default: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the package its vectors are in use, and another model is only advice."""
+    with_package = await diagnose(lambda: default)
+    monkeypatch.setitem(sys.modules, "wordllama", None)
+    without = await diagnose(lambda: default)
+
+    assert with_package.problems == []
+    [problem] = without.problems
+    assert problem.name == "embeddings"
+    assert "wordllama is not installed: searches use words only, and new texts get no vectors" in problem.detail
+    assert problem.remedy is not None
+    assert "install agent-reminiscence-ledger[wordllama]" in problem.remedy
+    assert "`agent-reminiscence reembed`" in problem.remedy
 
 
 async def test_an_export_of_the_earlier_default_gets_new_vectors_where_it_is_imported(

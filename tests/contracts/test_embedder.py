@@ -19,6 +19,7 @@ from pydantic_ai.embeddings import TestEmbeddingModel
 from pydantic_ai.embeddings.openai import OpenAIEmbeddingModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
+from agent_reminiscence.config.settings import Config
 from agent_reminiscence.embedders import wordllama_tokenizer
 from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.embedders.create import create_embedder
@@ -294,6 +295,23 @@ async def test_wordllama_that_is_not_installed_says_what_to_install(monkeypatch:
 
     with pytest.raises(ConfigurationError, match=r"install agent-reminiscence-ledger\[wordllama\]"):
         await WordLlamaEmbedder().embed(["a secret"])
+
+
+@pytest.mark.parametrize(
+    ("configured", "message"),
+    [
+        ("wordllama", r"^embedding_provider is 'wordllama', .* install agent-reminiscence-ledger\[wordllama\]"),
+        ("universal", r"install agent-reminiscence-ledger\[wordllama\], .* `agent-reminiscence reembed`$"),
+    ],
+)
+def test_whoever_needs_wordllama_that_is_not_installed_reads_why(
+    configured: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Either the settings name it, or the database has its vectors."""
+    monkeypatch.setitem(sys.modules, "wordllama", None)
+
+    with pytest.raises(ConfigurationError, match=message):
+        create_embedder("wordllama", config=Config(embedding_provider=configured))
 
 
 async def test_another_version_of_wordllama_is_a_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
     python -m benchmarks.prompts
 
-No model is asked: one that only reads along takes its place. Counted with the bundled tokenizer; a provider adds a
-little for its own format. The texts are made up: a conversation of 18 utterances, a plan after five updates, German,
+No model is asked: one that only reads along takes its place. Tokens are estimated; a provider adds a little for its
+own format. The texts are made up: a conversation of 18 utterances, a plan after five updates, German,
 a list, the log of a tool, and an import with an instruction in it.
 """
 

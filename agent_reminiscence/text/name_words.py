@@ -203,7 +203,7 @@ EVENT_BEGINNINGS = _words(
     """
 )
 SHORT_NAMES = _words("ali ann ben dan donna frances hans li luc marc nick otto roy sam tim tom")
-"""Given names, ordinary words by no count, although some are in the vocabulary or are words in other languages."""
+"""Given names that never count as ordinary words, although some are in the vocabulary, or words in other languages."""
 
 VERBS = _words(
     """

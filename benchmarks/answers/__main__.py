@@ -105,7 +105,7 @@ def begin(arguments: argparse.Namespace, made_by: str) -> Run:
 def is_confirmed(remaining: Plan, *, yes: bool) -> bool:
     """Show what remains to be asked and what it costs, and ask whether to ask it."""
     print(describe((remaining.answers, remaining.verdicts), is_estimate=True))
-    print("Tokens are the bundled tokenizer's. What a model thinks, and what it is asked again, comes on top.")
+    print("Tokens are estimated. What a model thinks, and what it is asked again, comes on top.")
     if yes:
         return True
     try:

@@ -70,7 +70,7 @@ class ContextLine(_Line):
 
     Attributes:
         reference: The right answer; empty if the question has none.
-        tokens: Length of `context` by the bundled tokenizer.
+        tokens: Length of `context` by `count_tokens`.
         shown: Ids of the utterances in `context`.
         evidence: Ids of those that hold the answer.
     """

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from agent_reminiscence.embedders.wordllama import WORDLLAMA_MODEL
-from agent_reminiscence.services.recall.matching import BUNDLED_MATCH, SENTENCE_MATCH, MatchModel
+from agent_reminiscence.services.recall.matching import SENTENCE_MATCH, STATIC_MATCH, MatchModel
 
 
 class Encoder(NamedTuple):
@@ -35,7 +35,7 @@ class Encoder(NamedTuple):
 # Mean cosines of windows of two chunks on each side: 0.14 to 0.20 in chats in which each line states another fact, 0.31
 # among the messages of a day, 0.37 in conversations of two people.
 _ENCODERS: Final[Mapping[str, Encoder]] = {
-    WORDLLAMA_MODEL: Encoder(match=BUNDLED_MATCH),
+    WORDLLAMA_MODEL: Encoder(match=STATIC_MATCH),
     "use-multilingual-3-q6-512": Encoder(
         match=SENTENCE_MATCH, unrelated=0.1, related=0.25, same_topic=0.55, tells_weak=True
     ),

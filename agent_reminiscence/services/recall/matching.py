@@ -38,7 +38,7 @@ class MatchModel(NamedTuple):
 # vectors is one at which both sets together lose 5 %. docs/adr/0022 has the table.
 WORDS_MATCH: Final = MatchModel(share_alone=3.5, share_around=4.5, cosine=0.0, constant=-3.8)
 """By words alone: for vectors without a fitted model below, and for chunks and questions without a vector."""
-BUNDLED_MATCH: Final = MatchModel(share_alone=3.0, share_around=3.5, cosine=5.5, constant=-4.9)
+STATIC_MATCH: Final = MatchModel(share_alone=3.0, share_around=3.5, cosine=5.5, constant=-4.9)
 """For WordLlama's vectors, with the question's words weighted by rarity."""
 # Fitted on everyday statements, conversations and phones together; docs/adr/0051 says how far it tells them apart.
 SENTENCE_MATCH: Final = MatchModel(

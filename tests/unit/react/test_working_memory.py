@@ -78,7 +78,7 @@ def test_a_compression_leaves_room_for_what_comes() -> None:
 
 @pytest.mark.thorough
 def test_500_steps_never_exceed_the_budget_and_are_all_still_there() -> None:
-    """With the real tokenizer; results asked for later are found."""
+    """Whatever their sizes are; results asked for later are found."""
     working = WorkingMemory("find it", _NOW)
     for number in range(1, 501):
         working.append([_step(number, words=1 + number * 7 % 120)], _NOW)

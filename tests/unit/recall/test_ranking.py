@@ -22,7 +22,7 @@ from agent_reminiscence.domain.index import (
     chunk_number,
 )
 from agent_reminiscence.services.recall.encoders import Encoder
-from agent_reminiscence.services.recall.matching import BUNDLED_MATCH, FOUND_AMONG, FOUND_FROM
+from agent_reminiscence.services.recall.matching import FOUND_AMONG, FOUND_FROM, STATIC_MATCH
 from agent_reminiscence.services.recall.ranking import DEFAULT_WEIGHTS, Ranked, Vectors, rank
 from tests.support.slow_ranking import (
     Asked,
@@ -413,10 +413,10 @@ def test_a_close_vector_makes_a_match_of_other_words() -> None:
     near, far = ([replace(note(1, "lamp")[0], vector=vector, mass=5)] for vector in ((0.8, 0.6), (0.0, 1.0)))
     asked = Asked(words=("lantern",), vector=(0.8, 0.6))
 
-    assert ranked([near], asked, encoder=Encoder(match=BUNDLED_MATCH)).found
+    assert ranked([near], asked, encoder=Encoder(match=STATIC_MATCH)).found
     assert not ranked([near], asked).found
     assert not ranked(
-        [far, note(2, "lantern")], replace(asked, words=("lighthouse",)), encoder=Encoder(match=BUNDLED_MATCH)
+        [far, note(2, "lantern")], replace(asked, words=("lighthouse",)), encoder=Encoder(match=STATIC_MATCH)
     ).found
 
 
@@ -425,7 +425,7 @@ def test_a_chunk_whose_vector_is_missing_is_matched_by_its_words() -> None:
     memories = [note(1, "boat"), [replace(note(2, "lamp")[0], vector=(1.0, 0.0), mass=3)]]
     asked = Asked(words=("boat",), vector=(1.0, 0.0))
 
-    found = ranked(memories, asked, encoder=Encoder(match=BUNDLED_MATCH))
+    found = ranked(memories, asked, encoder=Encoder(match=STATIC_MATCH))
 
     by_words = ranked(memories, replace(asked, vector=None))
     assert found.match[found.numbers == chunk_number(1, 0)] == pytest.approx(by_words.match[:1])

@@ -567,7 +567,7 @@ def test_backticks_cost_only_the_passage_that_has_them() -> None:
 
 
 def test_a_rendering_with_accents_keeps_the_budget() -> None:
-    """The lines of a rendering are counted one by one, and each is rounded up."""
+    """The lines of a rendering are counted one by one; their sum is rounded up, once."""
     passages = [_passage(f"We meet at harbour number {number}, près du café.", position=number) for number in range(40)]
     prompt = render(passages, 300)
     estimate = count_tokens(prompt)

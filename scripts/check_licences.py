@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
-PROJECT = "agent-reminiscence-ledger[all]"
+PROJECT = "agent-reminiscence-ledger[all,wordllama]"
 
 ACCEPTED = {
     "0BSD",

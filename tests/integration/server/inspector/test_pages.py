@@ -99,14 +99,14 @@ async def test_a_hit_says_how_often_it_was_said_and_what_replaces_it(unopened: A
     seen = read(answer)
     assert not seen.faults
     assert "What always holds The key is under the <i>mat</i>. pinned user: Always answer in Dutch. Left" in seen.text
-    assert "said 2026-03-01 00:00 2 times, last 2026-03-05 00:00 said again later, hit 1" in seen.text
+    assert "said 2026-03-01 00:00 · 2 times, last 2026-03-05 00:00 newer: hit 1" in seen.text
     assert "1 hit repeated the words of a better one." in seen.text
     newest, older = re.findall(r"<article .*?</article>", answer.text, re.DOTALL)
     assert "in &lt;b&gt;Faro&lt;/b&gt;" in newest
     assert 'id="hit-1"' in newest
-    assert "again later" not in newest
+    assert "newer:" not in newest
     assert "in &lt;b&gt;Porto&lt;/b&gt;" in older
-    assert '<a class="chip warn" href="#hit-1">said again later, hit 1</a>' in older
+    assert '<a class="chip warn" href="#hit-1">newer: hit 1</a>' in older
     assert "<b>" not in answer.text
     assert "<i>" not in answer.text
 

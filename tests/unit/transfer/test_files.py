@@ -172,7 +172,7 @@ def test_a_text_that_is_too_long_is_cut_at_paragraphs_and_nothing_is_lost(
     [
         "\n".join(f"Ana: pump {number} is well" for number in range(600)),
         "\n\n".join(f"Pump {number} is well." for number in range(600)),
-        "\U0001f600\U0001f603" * 8_750,
+        "\U0001f600\U0001f603" * 12_000,
     ],
     ids=["utterances", "paragraphs", "emoji"],
 )

@@ -73,7 +73,7 @@ def create_embedder(
 
 
 def _wordllama_is_needed(*, is_configured: bool) -> str:
-    """What to say when its package is not installed, to whoever has set this provider or has a database of it."""
+    """The error if its package is not installed: the settings ask for it, or a database has its vectors."""
     if is_configured:
         return (
             "embedding_provider is 'wordllama', but the package wordllama is not installed; install"

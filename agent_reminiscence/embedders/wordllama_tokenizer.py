@@ -53,9 +53,7 @@ def wordllama_tokenizer() -> Tokenizer | None:
 @cache
 def _load_tokenizer() -> Tokenizer | None:
     folder = wordllama_folder()
-    if folder is None:
-        return None
-    if not (folder / TOKENIZER_FILE).is_file():
+    if folder is None or not (folder / TOKENIZER_FILE).is_file():
         return None
     from tokenizers import Tokenizer  # installed with wordllama, so missing without it
 
@@ -64,6 +62,6 @@ def _load_tokenizer() -> Tokenizer | None:
     tokenizer.no_padding()
     tokenizer.encode_special_tokens = True
     # It treats a whole text as one word. Its cache of ten thousand words would keep as many short texts (200 MB in a
-    # long import), even erased ones, and save nothing: counting is a quarter faster without it.
+    # long import), even erased ones, and save nothing: it is a quarter faster without it.
     tokenizer.model._resize_cache(0)  # noqa: SLF001 - the library has no public name for it
     return tokenizer

@@ -385,17 +385,17 @@ def flag(name: str, value: object) -> bool:
 
 def share(name: str, value: object) -> float:
     """A number from 0 to 1."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InvalidInputError(f"{name} must be a number from 0 to 1, not {quoted(value)}")
-    return float(value)
+    return _share(name, value, "a number from 0 to 1")
 
 
 def min_match(value: object) -> float | Literal["found"]:
     """A least match: a number from 0 to 1, or "found"."""
-    if value == "found":
-        return "found"
+    return "found" if value == "found" else _share("min_match", value, "a number from 0 to 1, or 'found'")
+
+
+def _share(name: str, value: object, wanted: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InvalidInputError(f"min_match must be a number from 0 to 1, or 'found', not {quoted(value)}")
+        raise InvalidInputError(f"{name} must be {wanted}, not {quoted(value)}")
     return float(value)
 
 

@@ -120,7 +120,7 @@ _MANY_LINE_ENDS: Final = re.compile(r"[\r\n]{1,16}")
 _CHARACTER: Final = re.compile(rf"[^{_LATIN}{_MARKS} \t\r\n]")
 
 # A pattern holds the interpreter lock until it is through, so a long text is read in parts of about this many
-# characters. Each ends with a character that ends its word or its run, or costs by itself.
+# characters. No part ends within a word or a run of equal characters, so the costs of all parts add up.
 _PART_CHARACTERS: Final = 32_768
 _PART_END: Final = re.compile(
     rf"{_CHARACTER.pattern}|[{_LATIN}](?![{_LATIN}])|([{_MARKS}])(?!\1)|[ \t](?![ \t])|[\r\n](?![\r\n])"
@@ -171,8 +171,8 @@ def text_cost(text: str) -> int:
 def line_costs(lines: Iterable[str]) -> list[int]:
     """Return what each line costs in a text that it is appended to, its line break included, in hundredths of a token.
 
-    No word and no run goes on across a line break, so the costs add up to that of the whole text exactly, unless lines
-    are empty: several line breaks in a row are one run.
+    A line break ends every word and run, so the costs add up to exactly that of the whole text. Empty lines are the
+    exception: several line breaks in a row are one run.
     """
     return [text_cost(f"\n{line}") for line in lines]
 

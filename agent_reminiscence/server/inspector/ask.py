@@ -64,7 +64,7 @@ class Explained:
 
     Attributes:
         share: Of the best hit's score, in percent.
-        later: The rank of the hit that says the same later; None if there is none.
+        later: The rank of the newer hit that replaces this one; None if there is none.
     """
 
     hit: SearchHit

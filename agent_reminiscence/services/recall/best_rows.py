@@ -75,7 +75,7 @@ class BestRows:
 
         Args:
             ranked: The `MAX_CANDIDATES` best, or all there are.
-            repeating: Numbers of chunks that are hits although others say the same; None is none.
+            repeating: Numbers of duplicates that stand for what they repeat, because that may not be a hit.
             encoder: Of the vectors of `stream.generation`; None if its cosines cannot be read.
 
         Returns:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -145,14 +146,16 @@ class _Statement:
             # Of sentences of one form, the question means that with its words.
             return not lacking
         # A number or a sign of the question says which of several things it means.
-        if not all(map(str.isalpha, lacking)) or same_topic is None or self._is_long() or other._is_long():
+        if not all(map(str.isalpha, lacking)) or same_topic is None or self._is_long or other._is_long:
             return False
         number, its_number = self.row["number"], other.row["number"]
         if number not in vectors or its_number not in vectors:
             return False
         return float(vectors[number] @ vectors[its_number]) >= same_topic
 
+    @cached_property
     def _is_long(self) -> bool:
+        # Asked of the first hit once for each that it is compared with.
         return count_tokens(self._text) > _LONGEST_COMPARED_TOKENS
 
     def _names_another_subject(self, other: _Statement) -> bool:

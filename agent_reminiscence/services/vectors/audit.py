@@ -104,9 +104,9 @@ class VectorUpkeep:
 def _may_be_earlier(row: StoredMass) -> bool:
     """Whether an earlier version may have counted this mass: by wordllama's tokenizer, or without it by an estimate.
 
-    One generation may hold masses of all counters. A window's vector weighs its texts with the masses that are stored,
-    and so do the norms, so both agree whichever counter a mass is from; `reembed` counts all of them anew. Neither gave
-    more than the bound: the tokenizer at most a token for each byte, and one for a space before the text.
+    One generation may hold masses of all counters. Windows and norms are computed from the stored masses, so they agree
+    whichever counter a mass is from; `reembed` counts all of them again. No counter exceeds the bound: the tokenizer
+    gives at most a token for each byte, and one for a space before the text.
     """
     most = math.ceil(_EARLIER_MARGIN * len(text_of(row).encode()))
     return 1 <= row.mass <= max(1, most)

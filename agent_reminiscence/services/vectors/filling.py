@@ -429,11 +429,7 @@ async def count_masses(texts: Sequence[str]) -> list[int]:
         counts = await asyncio.to_thread(count_tokens_batch, texts)
     else:
         counts = count_tokens_batch(texts)
-    return list(map(_mass, counts))
-
-
-def _mass(tokens: int) -> int:
-    return max(1, tokens)
+    return [max(1, count) for count in counts]
 
 
 def _passes(error: EmbeddingError) -> bool:

@@ -80,7 +80,8 @@ async def follow(dsn: str, streams: Sequence[str]) -> None:
         assert memory._parts is not None
 
         async def consume(stream: str) -> None:
-            async with aclosing(memory.ledger.subscribe(stream, after=None)) as events:
+            head = await memory.ledger.head(stream)
+            async with aclosing(memory.ledger.subscribe(stream, after=head)) as events:
                 async for _ in events:
                     pass
 

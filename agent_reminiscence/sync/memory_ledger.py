@@ -170,7 +170,7 @@ class MemoryLedger(Twin):
         self,
         external_id: str | int | UUID,
         *,
-        after: int | None = 0,
+        after: int = 0,
         kinds: Sequence[str] | None = None,
         actor: str | None = None,
     ) -> Generator[Event]:
@@ -182,8 +182,8 @@ class MemoryLedger(Twin):
         pages, when you ask for them, so a slow reader holds back nobody.
 
         Args:
-            after: Start after this position; 0 is the beginning. None starts after the last event that is there when
-                the first one is asked for.
+            after: Start after this position; 0 is the beginning. For what is written from now on, pass
+                `memory.ledger.head(external_id)`.
             kinds: Only these kinds; None is all.
             actor: Only this actor's events; None is everybody's.
 

@@ -135,7 +135,7 @@ class EventLedger:
         db: SqlExecutor,
         external_id: str,
         *,
-        after: int | None,
+        after: int,
         positions: int,
         kinds: Sequence[str] | None,
         actor: str | None,
@@ -145,13 +145,9 @@ class EventLedger:
         """Return the position of the stream's last event, and a page as `read` does; ends the transaction.
 
         Args:
-            after: None reads no events.
             positions: How many positions to look through at most.
         """
-        stream = {"external_id": external_id}
-        if after is None:
-            return _head(await db.fetch_last(_SQL["read_stream"], stream)), []
-        head = await db.ask(_SQL["read_stream"], stream, _head)
+        head = await db.ask(_SQL["read_stream"], {"external_id": external_id}, _head)
         # No position is beyond the largest number of the server.
         until = min(after + positions, 2**63 - 1)
         params = _page_params(external_id, after, kinds, actor, limit, max_bytes, until=until)

@@ -16,7 +16,7 @@ from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.server.access.grants import Scope
 from agent_reminiscence.server.rest.fields import MAX_POSITION, Id
 from agent_reminiscence.server.rest.routes import Memory, Tenant, as_json, operations, says
-from agent_reminiscence.server.rest.streams import MEDIA_TYPE, EventStream, as_event, is_stream_wanted
+from agent_reminiscence.server.rest.streams import MEDIA_TYPE, EventStream, as_event, as_start, is_stream_wanted
 
 _MAX_PAGE: Final = 1_000
 _PAGE: Final = 100
@@ -72,7 +72,8 @@ class EventPage(BaseModel):
         responses={
             200: {
                 "description": "A page; with `Accept: text/event-stream` each event as it comes, for as long as the"
-                " client stays. `id` is the position, so that `Last-Event-ID` resumes after it; `data` is the event.",
+                " client stays. `id` is the position, so that `Last-Event-ID` resumes after it; `data` is the event."
+                " Before all events comes the `id` of the start alone: whatever is written afterwards is sent.",
                 "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
             }
         },
@@ -110,11 +111,15 @@ async def list_events(
         return as_json(EventPage(events=events, next=events[-1].position if events else start))
     if limit is not None:
         raise InvalidInputError("limit is of pages, and a stream has none; leave it out")
-    began = None if after == "latest" else after
-    follow = memory.ledger.subscribe(
-        tenant, after=began if last_event_id is None else int(last_event_id), kinds=kinds, actor=actor
-    )
-    return EventStream(follow, _as_event, stopping=request.app.state.stopping)
+    if last_event_id is not None:
+        start = int(last_event_id)
+    elif after == "latest":
+        # Read before the answer begins: a client that has the headers may write, and waits for its event.
+        start = await memory.ledger.head(tenant)
+    else:
+        start = after
+    follow = memory.ledger.subscribe(tenant, after=start, kinds=kinds, actor=actor)
+    return EventStream(follow, _as_event, stopping=request.app.state.stopping, first=as_start(start))
 
 
 def _as_event(event: Event) -> bytes:

@@ -34,6 +34,11 @@ def as_event(data: str, *, event: str | None = None, id: int | None = None) -> b
     return "\n".join([*lines, f"data: {data}", "", ""]).encode()
 
 
+def as_start(id: int) -> bytes:
+    """The position that a stream starts after: no event, but where a client resumes if it is cut off before one."""
+    return f": starts here\nid: {id}\n\n".encode()
+
+
 class EventStream[T](Response):
     """Server-sent events made of what a source yields; an error of the source is the last event, `problem`.
 
@@ -41,7 +46,7 @@ class EventStream[T](Response):
         source: Closed when the answer ends, however that happens.
         encode: Makes an event of what it yields.
         stopping: Set when the server begins to stop, which waits for answers that have begun; this one ends then.
-        first: An event that is there already.
+        first: Sent before all that the source yields.
     """
 
     media_type = MEDIA_TYPE

@@ -285,7 +285,7 @@ class MemoryLedger:
         self,
         external_id: str | int | UUID,
         *,
-        after: int | None = 0,
+        after: int = 0,
         kinds: Sequence[str] | None = None,
         actor: str | None = None,
     ) -> AsyncGenerator[Event]:
@@ -297,8 +297,8 @@ class MemoryLedger:
         pages, when you ask for them, so a slow reader holds back nobody.
 
         Args:
-            after: Start after this position; 0 is the beginning. None starts after the last event that is there when
-                the first one is asked for.
+            after: Start after this position; 0 is the beginning. For what is written from now on, pass
+                `await memory.ledger.head(external_id)`.
             kinds: Only these kinds; None is all.
             actor: Only this actor's events; None is everybody's.
 
@@ -310,10 +310,22 @@ class MemoryLedger:
         tenant = validation.external_id(external_id)
         return self._subscriptions.follow(
             tenant,
-            after=None if after is None else validation.whole_number("after", after, minimum=0, maximum=2**63 - 1),
+            after=_start(after),
             kinds=validation.kinds(kinds),
             actor=validation.optional_identifier("actor", actor),
         )
+
+
+def _start(after: int) -> int:
+    """The position that a subscription starts after.
+
+    None was once the end of the stream when the first event was asked for: what was written before that was missed.
+    """
+    if after is None:
+        raise InvalidInputError(
+            "after is a position, got None; for events written from now on, pass after=await ledger.head(external_id)"
+        )
+    return validation.whole_number("after", after, minimum=0, maximum=2**63 - 1)
 
 
 def _before(before: int | None) -> int:

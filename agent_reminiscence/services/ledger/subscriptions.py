@@ -92,12 +92,9 @@ class Subscriptions:
         self._listening = Breaker("PostgreSQL, to listen,", max_pause_seconds=_MAX_PAUSE_SECONDS)
 
     async def follow(
-        self, external_id: str, *, after: int | None, kinds: Sequence[str] | None, actor: str | None
+        self, external_id: str, *, after: int, kinds: Sequence[str] | None, actor: str | None
     ) -> AsyncGenerator[Event]:
         """Yield the events of a stream after a position, and then those to come.
-
-        Args:
-            after: None is the end of the stream when this begins.
 
         Raises:
             NotInitializedError: The memory was closed.
@@ -109,13 +106,8 @@ class Subscriptions:
                 head, page = await self._read(place, external_id, position, kinds, actor)
                 for event in page:
                     yield event
-                if page:
-                    position = page[-1].position
-                elif position is None:
-                    position = head
-                else:
-                    # All of these were looked at, and none was wanted.
-                    position = max(position, min(head, position + _MOST_POSITIONS))
+                # Without a page, all of these positions were looked at, and none was wanted.
+                position = page[-1].position if page else max(position, min(head, position + _MOST_POSITIONS))
                 if position >= head:
                     await self._pause(place, self._patience_seconds(place))
 
@@ -130,7 +122,7 @@ class Subscriptions:
     # Reading ----------------------------------------------------------------------------------------------------------
 
     async def _read(
-        self, place: _Place, external_id: str, after: int | None, kinds: Sequence[str] | None, actor: str | None
+        self, place: _Place, external_id: str, after: int, kinds: Sequence[str] | None, actor: str | None
     ) -> tuple[int, list[Event]]:
         """The stream's end, and a page of what follows `after`; waits for a store that is unavailable."""
         while True:
@@ -154,7 +146,7 @@ class Subscriptions:
             await self._pause(place, max(place.answers.pause_left_seconds, self._reading.pause_left_seconds))
 
     async def _read_page(
-        self, external_id: str, after: int | None, kinds: Sequence[str] | None, actor: str | None
+        self, external_id: str, after: int, kinds: Sequence[str] | None, actor: str | None
     ) -> tuple[int, list[Event]]:
         return await self._store.read_once(
             external_id,

@@ -34,6 +34,13 @@ class _Stream:
                     found.append(event)
         return found
 
+    async def start(self) -> int:
+        """The position that it starts after, which comes before everything else."""
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            event = await anext(self._events)
+        assert (event.comment, event.event, event.data) == ("starts here", None, None)
+        return int(event.id or "")
+
     async def comment(self) -> str:
         """The next comment; everything before it must be one."""
         async with asyncio.timeout(_PATIENCE_SECONDS):
@@ -123,6 +130,28 @@ async def test_a_stream_resumes_after_the_last_event(rest: Rest) -> None:
         assert [event.id for event in await stream.take(3)] == ["3", "4", "5"]
 
 
+async def test_a_stream_from_now_on_has_what_is_written_once_its_headers_are_here(rest: Rest) -> None:
+    """Its start is read before the answer begins, and told: a client that is cut off before an event resumes there."""
+    await _append(rest, 0, 1)
+    async with _following(rest, after="latest") as stream:
+        await _append(rest, 2)
+        assert await stream.start() == 2
+        assert [event.id for event in await stream.take(1)] == ["3"]
+    await _append(rest, 3)
+    async with _following(rest, after="latest", headers={"Last-Event-ID": "2"}) as stream:
+        assert await stream.start() == 2
+        assert [event.id for event in await stream.take(2)] == ["3", "4"]
+
+
+@pytest.mark.thorough
+async def test_nothing_is_missed_however_soon_it_is_written(rest: Rest) -> None:
+    """The next thing that happens after the headers is a write, before the stream has read a page."""
+    for number in range(200):
+        async with _following(rest, after="latest") as stream:
+            await _append(rest, number)
+            assert [event.id for event in await stream.take(1)] == [str(number + 1)]
+
+
 async def test_a_stream_is_filtered(rest: Rest) -> None:
     """By kinds and by actor."""
     await _append(rest, 0, 1, 2)
@@ -136,6 +165,7 @@ async def test_a_silent_stream_says_that_it_is_there(rest: Rest, monkeypatch: py
     """Proxies end connections on which nothing comes."""
     monkeypatch.setattr(streams, "HEARTBEAT_SECONDS", 0.05)
     async with _following(rest) as stream:
+        assert await stream.start() == 0
         assert await stream.comment() == "still here"
         await _append(rest, 0)
         assert [event.id for event in await stream.take(1)] == ["1"]

@@ -6,7 +6,7 @@ import re
 from importlib.util import find_spec
 from typing import Final, Literal
 
-from agent_reminiscence.config.installation import DISTRIBUTION
+from agent_reminiscence.config.installation import install_command
 from agent_reminiscence.exceptions import ConfigurationError
 
 type Extra = Literal[
@@ -44,7 +44,7 @@ def require(extra: Extra, purpose: str) -> None:
     missing = [module for module in _MODULES[extra] if not _is_there(module)]
     if missing:
         raise ConfigurationError(
-            f"{purpose} needs {missing[0].partition('.')[0]}, which is not installed; install {DISTRIBUTION}[{extra}]"
+            f"{purpose} needs {missing[0].partition('.')[0]}, which is not installed; run `{install_command(extra)}`"
         )
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from functools import cache
 from importlib import metadata
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
 
 from agent_reminiscence.exceptions import ConfigurationError
 from agent_reminiscence_ledger import DISTRIBUTION, find_fault
 
-__all__ = ["DISTRIBUTION", "check_installation", "installed_version"]
+__all__ = ["DISTRIBUTION", "check_installation", "install_command", "installed_version"]
+
+_CHECKOUT: Final = Path(__file__).parent.parent.parent
 
 
 @cache
@@ -18,6 +25,42 @@ def installed_version() -> str | None:
         return metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:
         return None
+
+
+def install_command(extra: str) -> str:
+    """The command that adds an extra to this installation, from where it was installed: `pip install '.../clone[cli]'`.
+
+    The name alone is right only for what an index has. pip records the origin of everything else (PEP 610): a folder, a
+    wheel, a repository. Code that runs without having been installed is installed from its own folder.
+    """
+    try:
+        recorded = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        return _install_from(_CHECKOUT, extra) if (_CHECKOUT / "pyproject.toml").is_file() else _install_by_name(extra)
+    return _install_by_name(extra) if recorded is None else _install_as(recorded, extra)
+
+
+def _install_as(recorded: str, extra: str) -> str:
+    """The command for the origin that a `direct_url.json` records."""
+    origin = json.loads(recorded)
+    url = urlsplit(origin["url"])
+    if url.scheme == "file":
+        path = Path(unquote(url.path))
+        # A wheel is often gone once it has been installed.
+        is_editable = origin.get("dir_info", {}).get("editable", False)
+        return _install_from(path, extra, is_editable=is_editable) if path.exists() else _install_by_name(extra)
+    source = origin["url"]
+    if "vcs_info" in origin:
+        source = f"{origin['vcs_info']['vcs']}+{source}"
+    return f"pip install {shlex.quote(f'{DISTRIBUTION}[{extra}] @ {source}')}"
+
+
+def _install_from(path: Path, extra: str, *, is_editable: bool = False) -> str:
+    return f"pip install {'-e ' if is_editable else ''}{shlex.quote(f'{path}[{extra}]')}"
+
+
+def _install_by_name(extra: str) -> str:
+    return f"pip install {shlex.quote(f'{DISTRIBUTION}[{extra}]')}"
 
 
 def check_installation() -> None:

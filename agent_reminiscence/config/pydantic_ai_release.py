@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import Final
 
 from agent_reminiscence.config.extras import require
-from agent_reminiscence.config.installation import DISTRIBUTION
+from agent_reminiscence.config.installation import install_command
 from agent_reminiscence.exceptions import ConfigurationError
 
 FLOOR: Final = (2, 66)
@@ -40,5 +40,5 @@ def check_release(purpose: str, installed: str) -> None:
     if numbers is not None and (int(numbers[1]), int(numbers[2])) < FLOOR:
         raise ConfigurationError(
             f"{purpose} needs {_PACKAGE} {FLOOR[0]}.{FLOOR[1]} or later, and"
-            f" {installed} is installed; install {DISTRIBUTION}[pydantic-ai]"
+            f" {installed} is installed; run `{install_command('pydantic-ai')}`"
         )

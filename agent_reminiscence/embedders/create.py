@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agent_reminiscence.config.installation import DISTRIBUTION
+from agent_reminiscence.config.installation import install_command
 from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.embedders.hashing import HASH_DIMENSION, HashEmbedder
 from agent_reminiscence.embedders.universal import (
@@ -76,8 +76,8 @@ def _wordllama_is_needed(*, is_configured: bool) -> str:
     """The error if its package is not installed: the settings ask for it, or a database has its vectors."""
     if is_configured:
         return (
-            "embedding_provider is 'wordllama', but the package wordllama is not installed; install"
-            f" {DISTRIBUTION}[wordllama], or set another embedding_provider"
+            "embedding_provider is 'wordllama', but the package wordllama is not installed; run"
+            f" `{install_command('wordllama')}`, or set another embedding_provider"
         )
     return f"{wordllama_is_missing()}, or replace them with `agent-reminiscence reembed`"
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_reminiscence.config.installation import DISTRIBUTION
+from agent_reminiscence.config.installation import install_command
 from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.embedders.wordllama_tokenizer import (
     TOKENIZER_FILE,
@@ -174,12 +174,12 @@ def wordllama_is_missing() -> str:
     """What to say when the package is not installed."""
     return (
         f"the vectors of {WORDLLAMA_MODEL!r} need the package wordllama, which is not installed;"
-        f" install {DISTRIBUTION}[wordllama]"
+        f" run `{install_command('wordllama')}`"
     )
 
 
 def _lacks(file: Path) -> str:
     return (
-        f"the installed wordllama package has no {file.name}; install {DISTRIBUTION}[wordllama],"
+        f"the installed wordllama package has no {file.name}; run `{install_command('wordllama')}`,"
         " or set another embedding_provider"
     )

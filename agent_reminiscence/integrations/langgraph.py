@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 
 from agent_reminiscence.config.constants import MAX_RESULTS
 from agent_reminiscence.config.extras import require
+from agent_reminiscence.config.installation import install_command
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.filter import MAX_VALUES, Filter
 from agent_reminiscence.domain.memory import ActiveMemory
@@ -40,8 +41,8 @@ try:
 except ImportError as error:
     require("langgraph", "ReminiscenceStore")
     raise ConfigurationError(
-        f"ReminiscenceStore needs langgraph-checkpoint 4.3.2 or later, and the installed one is older: {error}; install"
-        " agent-reminiscence-ledger[langgraph]"
+        f"ReminiscenceStore needs langgraph-checkpoint 4.3.2 or later, and the installed one is older: {error}; run"
+        f" `{install_command('langgraph')}`"
     ) from error
 
 type ExternalId = str | int | UUID

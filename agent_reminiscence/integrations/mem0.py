@@ -19,7 +19,7 @@ import platformdirs
 from pydantic import SecretStr, ValidationError
 
 from agent_reminiscence.config.extras import require
-from agent_reminiscence.config.installation import DISTRIBUTION
+from agent_reminiscence.config.installation import install_command
 from agent_reminiscence.exceptions import ConfigurationError, StoreError
 from agent_reminiscence.integrations.row_index import DEFAULT_NAME, Row, RowIndex
 
@@ -277,8 +277,8 @@ def _open_memory(config: dict[str, Any], folder: Path) -> Any:
     needs_transformers = isinstance(embedder, Mapping) and embedder.get("provider") == "huggingface"
     if needs_transformers and find_spec("sentence_transformers") is None:
         raise ConfigurationError(
-            "mem0's embedder 'huggingface' needs sentence_transformers, which is not installed; install"
-            f" {DISTRIBUTION}[mem0], or name another embedder in config (MEMORY_INDEX_CONFIG)"
+            "mem0's embedder 'huggingface' needs sentence_transformers, which is not installed; run"
+            f" `{install_command('mem0')}`, or name another embedder in config (MEMORY_INDEX_CONFIG)"
         )
     _make_private(folder)
     memory = _import_mem0(folder).Memory

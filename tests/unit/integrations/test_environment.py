@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from agent_reminiscence.config.installation import install_command
 from agent_reminiscence.exceptions import ConfigurationError
 from agent_reminiscence.integrations import MINILM, local_config, memory_index_from_env
 from tests.support.extras import run_without
@@ -73,7 +74,7 @@ for environ in {environs!r}:
     done = run_without("mem0", program=program)
 
     assert done.stdout.splitlines() == [
-        f"MEMORY_INDEX is {wanted!r}, which needs mem0, which is not installed; install agent-reminiscence-ledger[mem0]"
+        f"MEMORY_INDEX is {wanted!r}, which needs mem0, which is not installed; run `{install_command('mem0')}`"
         for wanted in ("on", "mem0", "cloud", "1")
     ], done.stderr
 

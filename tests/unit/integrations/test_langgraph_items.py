@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_reminiscence import InvalidInputError
+from agent_reminiscence.config.installation import install_command
 from agent_reminiscence.integrations import langgraph_items as items
 from agent_reminiscence.services.validation import new_memory_key
 from tests.support.extras import run_without
@@ -152,5 +153,5 @@ except agent_reminiscence.ConfigurationError as error:
 
     assert (done.returncode, done.stdout) == (
         0,
-        "ReminiscenceStore needs langgraph, which is not installed; install agent-reminiscence-ledger[langgraph]\n",
+        f"ReminiscenceStore needs langgraph, which is not installed; run `{install_command('langgraph')}`\n",
     ), done.stderr

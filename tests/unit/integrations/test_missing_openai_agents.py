@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from agent_reminiscence.config.installation import install_command
 from tests.support.extras import run_without
 
 PROGRAM = """
@@ -27,6 +28,6 @@ def test_each_part_says_what_to_install() -> None:
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        f"{name} needs agents, which is not installed; install agent-reminiscence-ledger[openai-agents]"
+        f"{name} needs agents, which is not installed; run `{install_command('openai-agents')}`"
         for name in ("ReminiscenceSession", "recall_filter", "memory_tools")
     ]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_reminiscence.config.installation import install_command
 from agent_reminiscence.exceptions import ConfigurationError
 from agent_reminiscence.views import AgentManifest, MemoryManifest, SalienceWeights
 from tests.support.extras import run_without
@@ -107,5 +108,5 @@ except ConfigurationError as error:
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
         "mara",
-        "mara.yaml is YAML, which needs yaml, which is not installed; install agent-reminiscence-ledger[yaml]",
+        f"mara.yaml is YAML, which needs yaml, which is not installed; run `{install_command('yaml')}`",
     ]

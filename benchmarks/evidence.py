@@ -21,7 +21,7 @@ from agent_reminiscence.embedders.universal import UniversalSentenceEmbedder
 from agent_reminiscence.text.tokens import count_tokens
 from benchmarks.common import Timing, print_table
 from benchmarks.conversations import UNANSWERABLE, Conversation, Question
-from tests.support.rendered import read_rendering
+from tests.support.rendered import read_rendering, read_standing
 
 DEPTHS = (5, 10, 20)
 BUDGETS = (500, 1_000, 2_000)
@@ -106,8 +106,7 @@ class Product:
         for budget in BUDGETS:
             found = await self._memory.retrieve_memories(self._external_id, question, token_budget=budget)
             tokens[budget] = _check_budget(found, every, budget)
-            shown = {passage.number for passage in read_rendering(found.as_prompt())} if found.hits else set()
-            within[budget] = utterance_ids(found, shown)
+            within[budget] = utterance_ids(found, shown_numbers(found))
         return Answer(utterance_ids(result), within, seconds, tokens)
 
     async def is_found(self, conversation: Conversation, question: str) -> bool:
@@ -117,6 +116,19 @@ class Product:
     async def rank(self, conversation: Conversation, question: str, limit: int) -> tuple[str, ...]:
         """Only the ranking."""
         return utterance_ids(await self._memory.retrieve_memories(conversation.external_id, question, limit=limit))
+
+
+def shown_numbers(result: RetrievalResult) -> frozenset[int]:
+    """The hits that a model would be shown: among the passages, or as what always holds, which stands before them."""
+    prompt = result.as_prompt()
+    if not prompt:
+        return frozenset()
+    statements, passages = read_standing(prompt)
+    standing = {hit.chunk_id for hit in result.standing[: len(statements)]}
+    numbers = {passage.number for passage in read_rendering(passages)} if passages else set()
+    return frozenset(
+        number for number, hit in enumerate(result.hits, start=1) if number in numbers or hit.chunk_id in standing
+    )
 
 
 def utterance_ids(result: RetrievalResult, numbers: Collection[int] | None = None) -> tuple[str, ...]:

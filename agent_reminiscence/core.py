@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from agent_reminiscence.domain.turn import Turn
 from agent_reminiscence.exceptions import ConfigurationError, InvalidInputError, NotInitializedError
 from agent_reminiscence.given import Given
 from agent_reminiscence.redaction.redactor import DefaultRedactor, NoRedactor, Redactor
+from agent_reminiscence.resilience.processes import check_driver, check_opened_here, is_inherited
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.requests import UNSET, AppendTextRequest, CreateRequest, Unset, UpdateRequest
 from agent_reminiscence.services.ledger.scrubber import Scrubber
@@ -99,6 +101,8 @@ class AgentMem:
         self._lifecycle = asyncio.Lock()
         self._parts: Parts | None = None
         self._was_closed = False
+        # The process that has opened it, and in which alone it works.
+        self._process = os.getpid()
 
     async def initialize(self) -> None:
         """Start or reach the store, check that it fits, and start the worker. A second call does nothing.
@@ -106,9 +110,12 @@ class AgentMem:
         Raises:
             ConfigurationError: The schema, the login or the embedder does not fit; the message says what to do.
             StoreError: The store cannot be reached.
+            UsageError: This process was forked from one that had already opened a memory.
         """
+        check_driver()
         async with self._lifecycle:
             if self._parts is None:
+                self._process = os.getpid()
                 # In a thread, so that other tasks can run: the first call of a process takes 0.3 s.
                 build = await asyncio.to_thread(_import_build)
                 self._parts = await build(self._config, self._given)
@@ -120,8 +127,10 @@ class AgentMem:
         """Stop the worker, close the connections and release the embedded server. A second call does nothing.
 
         Work in progress has ten seconds to finish; the rest stays due for the next worker. The embedded server stops
-        when its last user leaves.
+        when its last user leaves. In a forked process nothing happens: whoever opened it closes it.
         """
+        if self._is_inherited:
+            return
         async with self._lifecycle:
             parts, self._parts = self._parts, None
             if parts is not None:
@@ -138,7 +147,7 @@ class AgentMem:
         await self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_parts", None) is not None:
+        if getattr(self, "_parts", None) is not None and not self._is_inherited:
             warnings.warn(
                 "an AgentMem was never closed; use `async with AgentMem()` or `await memory.close()`",
                 ResourceWarning,
@@ -551,7 +560,13 @@ class AgentMem:
             raise NotInitializedError(
                 f"this AgentMem {state}; use `async with AgentMem()` or `await memory.initialize()`"
             )
+        check_opened_here(self._process)
         return self._parts
+
+    @property
+    def _is_inherited(self) -> bool:
+        """Whether it came into this process open, by a fork."""
+        return self._parts is not None and is_inherited(self._process)
 
 
 def _import_build() -> Callable[[Config, Given], Awaitable[Parts]]:

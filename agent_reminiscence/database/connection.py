@@ -24,6 +24,7 @@ from agent_reminiscence.database.driver_errors import (
 from agent_reminiscence.database.driver_threads import finish_at_exit
 from agent_reminiscence.database.queries import statement_name, with_numbered_parameters
 from agent_reminiscence.exceptions import ConfigurationError, StoreError, StoreTimeoutError, StoreUnavailableError
+from agent_reminiscence.resilience.processes import check_driver, claim_driver
 from agent_reminiscence.telemetry import Telemetry
 
 # A plan made while a table was empty may later read all of it. Plans are discarded when a connection reaches this age,
@@ -141,7 +142,9 @@ async def open_connection(settings: ConnectionSettings, telemetry: Telemetry | N
     Raises:
         StoreUnavailableError: The server cannot be reached, or accepts no connection at the moment.
         StoreError: It refuses the login.
+        UsageError: This process was forked from one that had used the driver.
     """
+    claim_driver()
     finish_at_exit()
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
@@ -443,7 +446,8 @@ class SqlExecutor:
             return await self._answer_unobserved(question)
 
     def _check_open(self, name: str) -> None:
-        """Refuse a statement after the end of the transaction."""
+        """Refuse a statement in a forked process, which would get no answer, or after the end of the transaction."""
+        check_driver()
         if self.is_committed:
             raise RuntimeError(f"{name} was sent in a transaction that had already ended")
 

@@ -30,6 +30,7 @@ from agent_reminiscence.exceptions import (
     StoreTimeoutError,
     StoreUnavailableError,
 )
+from agent_reminiscence.resilience.processes import check_driver
 from agent_reminiscence.telemetry import Telemetry
 
 _logger = logging.getLogger("agent_reminiscence.database")
@@ -364,6 +365,8 @@ class PostgresManager:
         single: bool = False,
         first: Sequence[Statement] = (),
     ) -> tuple[SqlExecutor, list[list[Row]]]:
+        # Before a connection that a fork has inherited leaves the pool.
+        check_driver()
         if not self._is_open:
             raise StoreError("the store is closed")
         try:

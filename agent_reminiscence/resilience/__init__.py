@@ -1,1 +1,1 @@
-"""What to do while something outside is away: repeat a call, or stop calling for a while."""
+"""What to do while something outside is away: repeat a call, stop calling for a while, or refuse to wait in vain."""

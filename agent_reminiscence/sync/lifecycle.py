@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from agent_reminiscence import core
 from agent_reminiscence.exceptions import NotInitializedError
+from agent_reminiscence.resilience.processes import check_driver
 from agent_reminiscence.sync.loop_thread import LoopThread
 
 _opened: weakref.WeakSet[Lifecycle] = weakref.WeakSet()
@@ -46,8 +47,10 @@ class Lifecycle:
         Raises:
             ConfigurationError: The schema, the login or the embedder does not fit; the message says what to do.
             StoreError: The store cannot be reached.
+            UsageError: This process was forked from one that had already opened a memory.
         """
         self._check()
+        check_driver()
         with self._turn:
             if self._running is not None:
                 return
@@ -65,7 +68,8 @@ class Lifecycle:
         """Stop the worker, close the connections, release the embedded server and end the thread.
 
         A second call does nothing. Work in progress has ten seconds to finish; the rest stays due for the next worker.
-        Calls of other threads that are still running end with `NotInitializedError`.
+        Calls of other threads that are still running end with `NotInitializedError`. In a forked process, only this
+        object is marked as closed: whoever opened it closes it.
         """
         if self._running is not None and self._running.is_inherited:
             # Whoever opened it closes it.

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from agent_reminiscence.exceptions import NotInitializedError, UsageError
+from agent_reminiscence.resilience.processes import check_opened_here, is_inherited
 
 # How long the interpreter's exit waits for a memory that nobody closed: first to close, then to stop at once. Work in
 # progress has ten seconds to finish.
@@ -64,7 +65,7 @@ class LoopThread:
     @property
     def is_inherited(self) -> bool:
         """Whether this process was forked from the one with the thread, and has no such thread."""
-        return os.getpid() != self._process
+        return is_inherited(self._process)
 
     @property
     def is_alive(self) -> bool:
@@ -77,11 +78,7 @@ class LoopThread:
         Raises:
             UsageError: It is the loop's own thread, or of a forked process.
         """
-        if self.is_inherited:
-            raise UsageError(
-                f"this AgentMem was opened by process {self._process}, and process {os.getpid()}, forked from it, has"
-                " neither its thread nor its connections; create an AgentMem in each process, after the fork"
-            )
+        check_opened_here(self._process)
         if threading.current_thread() is self._thread:
             raise UsageError(
                 "this AgentMem was called from its own thread and would wait for itself forever: embedders, clocks,"

@@ -354,5 +354,5 @@ def test_a_fork_is_told_to_open_its_own(config: MakeConfig) -> None:
     assert finished.returncode == 0, finished.stderr
     first, second = finished.stdout.splitlines()
     assert first.startswith("UsageError: this AgentMem was opened by process ")
-    assert first.endswith("create an AgentMem in each process, after the fork")
+    assert first.endswith("fork before the first AgentMem is opened; then open one in each process")
     assert second == "[]"

@@ -37,6 +37,16 @@ _MOST_DEFERRED = 16
 # How long a server that does not respond on one connection may take to accept another one.
 _ALIVE_SECONDS = 2.0
 
+# How long a transaction that may hold locks can be silent before the server ends it. Ours waits for nothing but the
+# server, so one that is silent for so long is frozen, or its machine is; others wait for its locks meanwhile, up to
+# their statement timeout.
+IDLE_WRITE_SECONDS: Final = 10
+# One that only reads locks out no writer, and may wait for an embedder in this process, for Neo4j or for a file.
+IDLE_READ_SECONDS: Final = 300
+IDLE_TIMEOUT: Final = "idle_in_transaction_session_timeout"
+# Begins a transaction that writes, on a connection without a pool.
+BEGIN_WRITE: Final = f"BEGIN; SET LOCAL {IDLE_TIMEOUT} = '{IDLE_WRITE_SECONDS}s'"
+
 # The number of lookups from which planning pays: a bad plan reads this many rows for each.
 _PLANNED_LOOKUPS = 256
 Params = Mapping[str, Any]

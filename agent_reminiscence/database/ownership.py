@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from agent_reminiscence.config.constants import OWNER_ROLE
-from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
+from agent_reminiscence.database.connection import BEGIN_WRITE, ConnectionSettings, SqlExecutor, open_connection
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.database.schema import act_as_owner
 from agent_reminiscence.exceptions import ConfigurationError
@@ -40,7 +40,7 @@ async def administrator_connection(administrator: ConnectionSettings) -> AsyncIt
 @asynccontextmanager
 async def owner_transaction(db: SqlExecutor) -> AsyncIterator[SqlExecutor]:
     """A transaction as the owner of the schema, on an administrator's connection."""
-    await db.execute_script("BEGIN")
+    await db.execute_script(BEGIN_WRITE)
     try:
         await act_as_owner(db)
         yield db

@@ -16,6 +16,9 @@ from typing import Final
 from agent_reminiscence.config.constants import APP_ROLE, SCHEMA_NAME
 from agent_reminiscence.database.announcements import Announcements
 from agent_reminiscence.database.connection import (
+    IDLE_READ_SECONDS,
+    IDLE_TIMEOUT,
+    IDLE_WRITE_SECONDS,
     PLANNED_ONCE,
     ConnectionSettings,
     Row,
@@ -209,7 +212,7 @@ class PostgresManager:
             StoreUnavailableError: The server is unavailable, or was lost before COMMIT was sent.
             CommitUnknownError: It was lost during COMMIT; not if the block only reads.
         """
-        local = self._local(external_id, role) | dict(settings or {})
+        local = self._local(external_id, role, read_only=read_only) | dict(settings or {})
         connection, _ = await self._acquire(local, _READ_ONLY if read_only else "BEGIN")
         async with self._ended(connection, external_id, read_only=read_only):
             yield connection
@@ -225,7 +228,7 @@ class PostgresManager:
         Raises:
             StoreError: As `transaction`; also if one of them is refused.
         """
-        local = self._local(external_id, APP_ROLE) | PLANNED_ONCE
+        local = self._local(external_id, APP_ROLE, read_only=True) | PLANNED_ONCE
         connection, rows = await self._acquire(local, _READ_ONLY, first=first)
         async with self._ended(connection, external_id, read_only=True):
             yield connection, rows
@@ -247,7 +250,7 @@ class PostgresManager:
         Raises:
             StoreError: As `transaction`.
         """
-        local = self._local(external_id, APP_ROLE) | dict(settings or {})
+        local = self._local(external_id, APP_ROLE, read_only=True) | dict(settings or {})
         while True:
             connection, _ = await self._acquire(local, _READ_ONLY, single=True)
             try:
@@ -275,7 +278,7 @@ class PostgresManager:
             StoreUnavailableError: The server is unavailable, or was lost before COMMIT was sent.
             CommitUnknownError: It was lost during COMMIT.
         """
-        local = self._local(external_id, role) | {
+        local = self._local(external_id, role, read_only=False) | {
             "search_path": f"pg_temp, {self._search_path}",
             "statement_timeout": "0",
         }
@@ -285,7 +288,7 @@ class PostgresManager:
         async with self._ended(connection, external_id, reusable=False):
             yield connection
 
-    def _local(self, external_id: str, role: str) -> dict[str, str]:
+    def _local(self, external_id: str, role: str, *, read_only: bool) -> dict[str, str]:
         """Settings that define a transaction: its role, tenant and limits, all gone at its end."""
         return {
             "role": role,
@@ -295,6 +298,8 @@ class PostgresManager:
             # A cancelled task closes its connection; without this the server would first finish the statement, holding
             # the locks that others wait for.
             "client_connection_check_interval": "1s",
+            # A frozen process closes nothing, and neither of the others ends what waits for its next statement.
+            IDLE_TIMEOUT: f"{IDLE_READ_SECONDS if read_only else IDLE_WRITE_SECONDS}s",
         }
 
     @asynccontextmanager

@@ -9,7 +9,7 @@ from typing import Final
 
 from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_DATABASE, EMBEDDED_LOGIN, SCHEDULER_ROLE
 from agent_reminiscence.database import jobs_schema
-from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
+from agent_reminiscence.database.connection import BEGIN_WRITE, ConnectionSettings, SqlExecutor, open_connection
 from agent_reminiscence.database.literals import identifier
 from agent_reminiscence.database.migrations import Migration, SchemaParameters, migrations, render
 from agent_reminiscence.database.queries import load_queries, statement_folder
@@ -90,7 +90,7 @@ async def migrate(settings: ConnectionSettings, *, login: str, parameters: Schem
         await check_server(db)
         await refuse_earlier_release(db)
         await check_administrator(db, login)
-        await db.execute_script("BEGIN")
+        await db.execute_script(BEGIN_WRITE)
         await db.execute(_SQL["lock_schema"], {"key": _SCHEMA_LOCK})
         await db.execute_script(bootstrap_script(login))
         await act_as_owner(db)
@@ -218,7 +218,7 @@ async def _as_owner(administrator: ConnectionSettings) -> AsyncIterator[SqlExecu
     """A transaction as the owner of the schema."""
     db = await open_connection(administrator)
     try:
-        await db.execute_script("BEGIN")
+        await db.execute_script(BEGIN_WRITE)
         await act_as_owner(db)
         yield db
         await db.execute_script("COMMIT")

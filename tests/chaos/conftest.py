@@ -56,8 +56,8 @@ def attentive_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that notices at once, and not within a second, that nobody waits for a statement any more."""
     local = PostgresManager._local
 
-    def attentive(self: PostgresManager, external_id: str, role: str) -> dict[str, str]:
-        return local(self, external_id, role) | {"client_connection_check_interval": "20ms"}
+    def attentive(self: PostgresManager, external_id: str, role: str, *, read_only: bool) -> dict[str, str]:
+        return local(self, external_id, role, read_only=read_only) | {"client_connection_check_interval": "20ms"}
 
     monkeypatch.setattr(PostgresManager, "_local", attentive)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import shutil
@@ -27,8 +28,11 @@ from agent_reminiscence.database.embedded.programs import (
     run_environment,
     system_account,
 )
-from agent_reminiscence.database.embedded.watcher import works_in
+from agent_reminiscence.database.embedded.recovery import RecoveryWatch
+from agent_reminiscence.database.embedded.watcher import end_by_force, works_in
 from agent_reminiscence.exceptions import ConfigurationError, ReminiscenceError, StoreError, StoreTimeoutError
+
+_logger = logging.getLogger("agent_reminiscence.embedded")
 
 _SUPERUSER: Final = "postgres"
 
@@ -154,6 +158,8 @@ class Cluster:
         self._named_programs = programs
         self._folder = data_dir / "postgres"
         self._log = data_dir / "postgres.log"
+        self.endings = 0
+        """How many servers were ended by force because they were in recovery for ever."""
         self._settings = _SETTINGS | {_checked(name, value): value for name, value in settings.items()}
 
     @property
@@ -210,9 +216,14 @@ class Cluster:
         self.check()
         if not self.exists():
             self._create(deadline, start_lock)
+        watch = RecoveryWatch(self._folder, self._log)
         while (answer := self._answer()) != "ready":
+            postmaster = self._postmaster()
+            if postmaster is not None and watch.is_in_vain(postmaster):
+                self._end_stuck(postmaster)
+                continue
             # A process id alone proves nothing, but a starting server has no socket yet.
-            if answer == "silent" and not self._has_postmaster():
+            if answer == "silent" and postmaster is None:
                 self._launch(deadline, start_lock)
             if not deadline.pause():
                 raise StoreTimeoutError(
@@ -224,7 +235,10 @@ class Cluster:
     def stop(self, deadline: Deadline, start_lock: int) -> None:
         """Stop the server if it is running, and wait until it has ended."""
         host = Path(self.address.host)
-        if self._answer() == "silent" and not self._has_postmaster():
+        answer = self._answer()
+        if answer == "silent" and not self._has_postmaster():
+            return
+        if answer != "ready" and self._is_stuck(deadline):
             return
         code = self._run(
             ["pg_ctl", "stop", "-s", "-w", "-m", "fast", "-t", f"{deadline.seconds:.0f}"], deadline, start_lock
@@ -238,6 +252,27 @@ class Cluster:
             )
         if host != self._folder:
             host.unlink(missing_ok=True)
+
+    def _is_stuck(self, deadline: Deadline) -> bool:
+        """Whether the server was in recovery for ever, where it does not hear that it is to stop; it is ended then."""
+        watch = RecoveryWatch(self._folder, self._log)
+        while self._answer() != "ready" and (postmaster := self._postmaster()) is not None:
+            if watch.is_in_vain(postmaster):
+                self._end_stuck(postmaster)
+                return True
+            # One that is really recovering can be stopped.
+            if watch.is_recovering or not deadline.pause():
+                break
+        return False
+
+    def _end_stuck(self, postmaster: int) -> None:
+        _logger.warning(
+            "the server of %s was in recovery without a process that recovers it, and would have stayed so; it was"
+            " ended, and the next start repairs the database",
+            self._data_dir,
+        )
+        end_by_force(postmaster, self._folder)
+        self.endings += 1
 
     def _create(self, deadline: Deadline, start_lock: int) -> None:
         """Create the cluster in a temporary place and move it when it is complete."""
@@ -323,8 +358,14 @@ class Cluster:
         return int(lines[3]) if len(lines) > 3 and lines[3].isdigit() else int(self._settings["port"])
 
     def _has_postmaster(self) -> bool:
+        return self._postmaster() is not None
+
+    def _postmaster(self) -> int | None:
+        """The id of the server's first process; None if it does not run."""
         lines = self._pid_file()
-        return bool(lines) and lines[0].isdigit() and works_in(int(lines[0]), self._folder)
+        if lines and lines[0].isdigit() and works_in(int(lines[0]), self._folder):
+            return int(lines[0])
+        return None
 
     def _disown_stale_locks(self) -> None:
         """Prevent a process that reuses a killed server's id from being mistaken for the server.

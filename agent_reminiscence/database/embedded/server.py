@@ -96,6 +96,8 @@ class EmbeddedPostgres:
     async def start(self) -> ServerAddress:
         """Join the running server, or create and start it; if called again, restart it after a crash.
 
+        A server that a crash within a crash has left in recovery for ever is ended and started anew.
+
         Returns:
             The address, once the server accepts connections.
 
@@ -119,6 +121,11 @@ class EmbeddedPostgres:
             if work.exception() is None and not was_user:
                 await asyncio.to_thread(self._leave)
             raise
+
+    @property
+    def has_ended_stuck_server(self) -> bool:
+        """Whether this object found the server in recovery for ever, and ended it."""
+        return self._cluster.endings > 0
 
     async def stop(self) -> None:
         """Leave the server; the last user stops it. Does nothing without an earlier `start()`.

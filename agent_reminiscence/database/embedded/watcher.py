@@ -24,6 +24,8 @@ WATCHER_LOCK: Final = "watcher.lock"
 WATCH_LOCK: Final = "watch.lock"
 
 _STOP_SECONDS: Final = 60.0
+# How long a server that is ended by force may take to end its processes.
+_FORCE_SECONDS: Final = 3.0
 _POLL_SECONDS: Final = 0.02
 # How soon to look again at a server that must not be stopped yet.
 _PAUSE_SECONDS: Final = 1.0
@@ -43,6 +45,32 @@ def works_in(process: int, folder: Path) -> bool:
         ["/bin/ps", "-p", str(process), "-o", "comm="], check=False, capture_output=True, text=True
     )
     return Path(listed.stdout.strip()).name == "postgres"
+
+
+def end_by_force(process: int, folder: Path) -> None:
+    """End the server of `folder` as if it had crashed; what was committed stays, and the next start repairs the rest.
+
+    Args:
+        process: The id of its first process.
+    """
+    # As `pg_ctl stop -m immediate` does; if it does not even hear that, its other processes notice that it is gone.
+    for signal_number in (signal.SIGQUIT, signal.SIGKILL):
+        try:
+            os.kill(process, signal_number)
+        except ProcessLookupError:
+            return
+        if _has_ended(process, folder, _FORCE_SECONDS):
+            return
+
+
+def _has_ended(process: int, folder: Path, seconds: float) -> bool:
+    """Wait until the server has ended, at most so long."""
+    end = time.monotonic() + seconds
+    while works_in(process, folder):
+        if time.monotonic() > end:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
 
 
 def open_lock(path: Path) -> int:
@@ -95,14 +123,15 @@ def _stop(folder: Path) -> bool:
     # The server writes the last line once it accepts connections. Stopped earlier, a recovery would have to begin anew.
     if len(lines) < 8 or lines[7].strip() == "starting":
         return False
-    end = time.monotonic() + _STOP_SECONDS
     try:
         # As `pg_ctl stop -m fast` does.
         os.kill(process, signal.SIGINT)
     except ProcessLookupError:
         return True
-    while works_in(process, folder) and time.monotonic() < end:
-        time.sleep(_POLL_SECONDS)
+    if not _has_ended(process, folder, _STOP_SECONDS):
+        # Most likely it lost its `startup` process in a recovery, and hears nothing (recovery.py). Nobody is left who
+        # would notice, and nothing that was committed is lost.
+        end_by_force(process, folder)
     return True
 
 

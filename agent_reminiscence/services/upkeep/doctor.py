@@ -131,6 +131,15 @@ async def _check_embedded(diagnosis: Diagnosis, config: Config, expected: _Expec
     except ReminiscenceError as error:
         diagnosis.add("server", "problem", str(error), f"see {data_dir / 'postgres.log'}")
         return
+    if server.has_ended_stuck_server:
+        diagnosis.add(
+            "recovery",
+            "warning",
+            "the server was in recovery without a process that recovers it (its startup process had been killed), and"
+            " would have refused every connection for ever; it was ended and started anew, and nothing that was"
+            " acknowledged is lost",
+            "look in the system's log for what kills its processes, most likely a lack of memory",
+        )
     try:
         settings = ConnectionSettings(
             host=address.host, port=address.port, user=EMBEDDED_LOGIN, database=EMBEDDED_DATABASE

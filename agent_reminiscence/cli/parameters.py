@@ -14,6 +14,7 @@ from cyclopts import Parameter
 
 from agent_reminiscence.cli.settings import read_settings
 from agent_reminiscence.cli.terminal import complain
+from agent_reminiscence.domain.strict_json import RepeatedKeyError, refuse_repeated_keys
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import ExternalIdNotFoundError, InvalidInputError
 
@@ -122,8 +123,12 @@ def _json_fields(text: str | None) -> dict[str, Any]:
         return {}
     try:
         fields = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"--where is not JSON: {error}") from None
+    try:
+        refuse_repeated_keys(text)
+    except RepeatedKeyError as error:
+        raise InvalidInputError(f"--where: {error}") from None
     if not isinstance(fields, dict):
         raise InvalidInputError('--where must be a JSON object, such as {"actors": ["bot"]}')
     times = ("occurred_after", "occurred_before")

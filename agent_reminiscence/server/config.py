@@ -122,7 +122,9 @@ class ServerConfig(BaseSettings):
         default=5.0, gt=0, le=600, description="How long the store may take to answer `/readyz`."
     )
     metrics_public: bool = Field(
-        default=False, description="Whether `/metrics` needs no credential; otherwise it takes the scope memory:admin."
+        default=False,
+        description="Whether `/metrics` needs no credential; otherwise it takes one of the whole server with the scope"
+        " memory:admin.",
     )
     shutdown_seconds: float = Field(
         default=30.0, ge=1, le=3600, description="How long calls have to be answered when the server is told to stop."

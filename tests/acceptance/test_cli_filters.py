@@ -56,6 +56,7 @@ def test_search_and_memories_take_the_same_filters(cli: CommandLine, options: li
     ("options", "message"),
     [
         (["--where", "{"], "--where is not JSON"),
+        (["--where", '{"speakers": ["Ivo"], "speakers": ["Mara"]}'], "'speakers' twice"),
         (["--where", "[1]"], "--where must be a JSON object"),
         (["--where", '{"room": "hall"}'], "a filter has no field 'room'"),
         (["--where", '{"metadata": {"room": {"$like": "h"}}}'], "'$like', which is not an operator"),

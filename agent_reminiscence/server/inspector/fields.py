@@ -12,6 +12,7 @@ from uuid import UUID
 from starlette.datastructures import ImmutableMultiDict
 from starlette.requests import Request
 
+from agent_reminiscence.domain.strict_json import RepeatedKeyError, refuse_repeated_keys
 from agent_reminiscence.exceptions import InvalidInputError
 
 # The longest text that can be erased, percent-encoded, still fits.
@@ -125,6 +126,10 @@ class Fields:
             read = None
         if not isinstance(read, dict):
             raise InvalidInputError(f'{name} must be a JSON object such as {{"project": "mill"}}, not {_shown(value)}')
+        try:
+            refuse_repeated_keys(value)
+        except RepeatedKeyError as error:
+            raise InvalidInputError(f"{name}: {error}") from None
         return read
 
     def pairs(self, *, without: Iterable[str] = ()) -> list[tuple[str, str]]:

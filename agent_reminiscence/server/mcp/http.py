@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from http import HTTPStatus
 from types import MappingProxyType
 from typing import Any, Final, cast
 
 from fastapi import FastAPI
 from mcp.server import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.types import PARSE_ERROR
 from starlette.requests import Request
+from starlette.responses import JSONResponse
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from agent_reminiscence.core import AgentMem
+from agent_reminiscence.domain.strict_json import RepeatedKeyError, refuse_repeated_keys
 from agent_reminiscence.server.access.grants import Caller
 from agent_reminiscence.server.config import ServerConfig
 from agent_reminiscence.server.mcp.building import KINDS, NATIVE, build_server
@@ -76,7 +80,36 @@ class _Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._manager is None:
             raise RuntimeError("the application's lifespan was not entered; serve it with an ASGI server that does")
-        await self._manager.handle_request(scope, receive, send)
+        body = await Request(scope, receive).body()
+        try:
+            refuse_repeated_keys(body)
+        except RepeatedKeyError as error:
+            await _unreadable(str(error))(scope, receive, send)
+            return
+        except (ValueError, RecursionError):
+            # No JSON at all, which the manager answers.
+            pass
+        await self._manager.handle_request(scope, _once_more(body, receive), send)
+
+
+def _once_more(body: bytes, receive: Receive) -> Receive:
+    """A body that has been read, and then whatever else comes."""
+    read: Message | None = {"type": "http.request", "body": body, "more_body": False}
+
+    async def again() -> Message:
+        nonlocal read
+        if read is None:
+            return await receive()
+        message, read = read, None
+        return message
+
+    return again
+
+
+def _unreadable(problem: str) -> JSONResponse:
+    """What JSON-RPC answers to a message that cannot be read."""
+    error = {"code": PARSE_ERROR, "message": f"Parse error: {problem}"}
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, HTTPStatus.BAD_REQUEST)
 
 
 def _caller_of(context: Context) -> Caller:

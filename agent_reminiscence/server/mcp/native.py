@@ -22,6 +22,7 @@ from agent_reminiscence.config.constants import (
 )
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.memory import ActiveMemory
+from agent_reminiscence.domain.strict_json import RepeatedKeyError, refuse_repeated_keys
 from agent_reminiscence.exceptions import AgentError, InvalidInputError
 from agent_reminiscence.server.access.grants import Scope
 from agent_reminiscence.server.mcp.dispatch import serve_tools
@@ -80,9 +81,14 @@ def _read_json(value: object) -> object:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value)
+        read = json.loads(value)
     except (ValueError, RecursionError):
         return value
+    try:
+        refuse_repeated_keys(value)
+    except RepeatedKeyError as error:
+        raise PydanticCustomError("json", "{problem}", {"problem": str(error)}) from None
+    return read
 
 
 # Not by `type`: each would be a definition of its own in the schemas, to which they refer.

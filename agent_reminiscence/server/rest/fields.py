@@ -35,6 +35,7 @@ from agent_reminiscence.config.constants import (
 )
 from agent_reminiscence.config.languages import LANGUAGES
 from agent_reminiscence.domain.filter import MAX_VALUES, Filter
+from agent_reminiscence.domain.strict_json import RepeatedKeyError, refuse_repeated_keys
 from agent_reminiscence.domain.trust import Source
 
 # The largest whole number that all readers of JSON take for the same.
@@ -213,8 +214,13 @@ def read_where(text: str) -> Where:
         RequestValidationError: It is none.
     """
     try:
-        return Where.model_validate_json(text)
+        where = Where.model_validate_json(text)
+        refuse_repeated_keys(text)
     except ValidationError as error:
         raise RequestValidationError(
             [fault | {"loc": ("query", "where", *fault["loc"])} for fault in error.errors()]
         ) from None
+    except RepeatedKeyError as error:
+        fault = {"type": "json_invalid", "loc": ("query", "where"), "msg": str(error)}
+        raise RequestValidationError([fault]) from None
+    return where

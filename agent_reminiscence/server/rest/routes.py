@@ -20,6 +20,7 @@ from starlette.responses import Response
 
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.memory import ActiveMemory
+from agent_reminiscence.domain.strict_json import refuse_repeated_keys
 from agent_reminiscence.exceptions import (
     NotInitializedError,
     ReminiscenceError,
@@ -312,7 +313,7 @@ class _JsonRequest(Request):
 
 
 async def _with_json(request: Request) -> Request:
-    """The request with its body, as strict JSON: no NaN, no lone surrogates, no depth or digits without end.
+    """The request with its body, as strict JSON: each key once, no NaN, no lone surrogates, bounded depth and digits.
 
     Raises:
         ProblemError: The body is something else.
@@ -326,6 +327,7 @@ async def _with_json(request: Request) -> Request:
         raise ProblemError(415, "unsupported-media-type", "send the body as JSON, with Content-Type: application/json")
     try:
         read.parsed = from_json(body, allow_inf_nan=False)
+        refuse_repeated_keys(body)
     except ValueError as error:
         raise ProblemError(400, "malformed-json", f"the body is not JSON: {error}") from None
     return read

@@ -21,6 +21,8 @@ from starlette.responses import Response, StreamingResponse
 from agent_reminiscence import AgentMem
 from agent_reminiscence.server import ServerConfig, create_app
 from agent_reminiscence.server.access.authenticators import LocalToken
+from agent_reminiscence.server.access.grants import Scope as AccessScope
+from tests.support.rest import TENANT_SCOPES, Credentials, grant
 from tests.support.serving import Served, serve
 
 _TOKEN = "t" * 32
@@ -553,6 +555,29 @@ async def test_figures_take_a_scope_unless_they_are_public(unopened: AgentMem) -
     """They are of all tenants."""
     async with _on_stage(unopened) as stage, stage.served.with_token(None) as nobody:
         assert (await nobody.get("/metrics")).status_code == 401
+
+
+async def test_figures_of_all_tenants_take_a_credential_of_all(unopened: AgentMem) -> None:
+    """A tenant's own key does not open them, whatever else it may do for that tenant."""
+    credentials = Credentials(
+        {
+            "tenant": grant("ida", *TENANT_SCOPES),
+            "backend": grant(None, AccessScope.READ, AccessScope.DELEGATE),
+            "prometheus": grant(None, AccessScope.ADMIN, AccessScope.DELEGATE),
+        }
+    )
+    answers = {}
+    async with serve(create_app(unopened, credentials, config=ServerConfig())) as served:
+        for secret in ("tenant", "backend", "prometheus"):
+            async with served.with_token(secret) as client:
+                answers[secret] = await client.get("/metrics")
+    assert {secret: answer.status_code for secret, answer in answers.items()} == {
+        "tenant": 403,
+        "backend": 403,
+        "prometheus": 200,
+    }
+    assert "reminiscence_" not in answers["tenant"].text
+    assert "acts for one" in answers["tenant"].json()["detail"]
 
 
 async def test_public_figures_need_no_credential(unopened: AgentMem) -> None:

@@ -85,6 +85,22 @@ async def test_without_a_valid_key_nothing_is_answered(served: Served) -> None:
             assert answer.headers["content-type"] == "application/problem+json"
 
 
+async def test_a_message_with_a_key_twice_is_refused(served: Served) -> None:
+    """Whoever reads it takes one of the two, and not everybody the same; what is no JSON is told as ever."""
+    headers = _ACCEPTS | {"Content-Type": "application/json"}
+    call = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "remember", "name": "recall"}}'
+    refused = await served.client.post("/mcp", content=call, headers=headers)
+    assert refused.status_code == 400
+    assert refused.json()["error"] == {
+        "code": -32700,
+        "message": "Parse error: an object has the key 'name' twice; send each key once",
+    }
+    for body in (b"{", b"[" * 50_000):
+        refused = await served.client.post("/mcp", content=body, headers=headers)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, -32700)
+    assert (await served.client.post("/mcp", json=_INITIALIZE, headers=_ACCEPTS)).status_code == 200
+
+
 @pytest.mark.everyday("auto", "legacy", why="between programs of today, auto finds what the third names")
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_key_counts_for_each_request(served: Served, keys: Keys, mode: str) -> None:

@@ -514,6 +514,7 @@ async def test_a_filter_is_that_of_the_memory(client: Client, memory: AgentMem) 
     ("arguments", "complaint"),
     [
         ({"min_match": 1.5}, "min_match: Input should be less than or equal to 1"),
+        ({"where": '{"keys": ["a"], "keys": ["b"]}'}, "where: an object has the key 'keys' twice"),
         ({"where": "boats"}, "where: Input should be a valid dictionary"),
         ({"where": {"place": "Faro"}}, "a filter has no field 'place'; the fields are conversation_ids, actors,"),
         ({"where": {"occurred_after": "spring"}}, "where: write a time as 2026-03-01"),

@@ -11,6 +11,13 @@ from agent_reminiscence.server.inspector.fields import Fields
 from agent_reminiscence.server.inspector.rendering import address
 
 
+def test_a_json_object_has_each_key_once() -> None:
+    """Of two values for one key, nobody knows which was meant."""
+    assert Fields([("metadata", '{"a": 1, "b": {"a": 2}}')]).json_object("metadata") == {"a": 1, "b": {"a": 2}}
+    with pytest.raises(InvalidInputError, match="metadata: an object has the key 'a' twice"):
+        Fields([("metadata", '{"b": {"a": 1, "a": 1}}')]).json_object("metadata")
+
+
 def test_blank_is_missing() -> None:
     """A form sends every field."""
     given = Fields([("a", "  "), ("b", "")])

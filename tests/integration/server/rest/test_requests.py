@@ -37,10 +37,24 @@ async def test_what_is_no_json_is_refused(rest: Rest) -> None:
         b'{"a":' * 100_000,
         b'{"title": "a"} {}',
         b"\xef\xbb\xbf{}",
+        # Whoever reads it takes one of the two, and not everybody the same.
+        b'{"title": "a", "content": "b", "title": "c"}',
+        b'{"title": "a", "content": "b", "metadata": {"k": [{"n": 1, "\\u006e": 2}]}}',
     )
     for body in bodies:
         refused = await _post(rest, body)
         assert (refused.status_code, kind_of(refused)) == (400, "malformed-json"), body[:40]
+
+
+async def test_a_repeated_key_is_named(rest: Rest) -> None:
+    """In a filter of an address, too, and nothing was written."""
+    refused = await _post(rest, b'{"title": "a", "content": "b", "content": "c"}')
+    assert "'content' twice" in refused.json()["detail"]
+    where = '{"actors": ["bot"], "actors": ["ana"]}'
+    refused = await rest.client.get("/v1/memories", params={"where": where})
+    assert (refused.status_code, kind_of(refused)) == (422, "invalid-input")
+    assert "query.where: an object has the key 'actors' twice" in refused.json()["detail"]
+    assert (await rest.client.get("/v1/memories")).json()["memories"] == []
 
 
 async def test_json_that_cannot_be_stored_is_refused(rest: Rest) -> None:

@@ -120,6 +120,7 @@ def create_app(
                 max_bytes=config.max_body_bytes,
                 max_upload_bytes=config.max_import_bytes,
                 pause_seconds=config.body_pause_seconds,
+                bytes_per_second=config.body_bytes_per_second,
             ),
             # Before credentials are checked, which may ask the store: too many requests are refused without it.
             Middleware(Admission, load=load, retry_after_seconds=config.max_wait_seconds),

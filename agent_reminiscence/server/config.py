@@ -99,8 +99,33 @@ class ServerConfig(BaseSettings):
     token: SecretStr | None = Field(
         default=None, description="The token that may do everything for all tenants; unset: a new one at each start."
     )
+    max_connections: int = Field(
+        default=2_000,
+        ge=8,
+        le=1_000_000,
+        description="Connections that may be open at a time, or as many as the limit on open files allows. One more"
+        " takes the place of the one that has been idle for longest.",
+    )
+    head_seconds: float = Field(
+        default=10.0,
+        gt=0,
+        le=3600,
+        description="How long a connection has for the head of its first request, and for that of each further one from"
+        " its first byte.",
+    )
+    keep_alive_seconds: int = Field(
+        default=20, ge=1, le=3600, description="How long a connection is kept for a next request."
+    )
     body_pause_seconds: float = Field(
         default=30.0, gt=0, le=3600, description="How long a client may pause while it sends a body."
+    )
+    body_bytes_per_second: int = Field(
+        default=500,
+        ge=1,
+        description="How fast a body has to come on the whole, after the first `body_pause_seconds`.",
+    )
+    answer_pause_seconds: float = Field(
+        default=60.0, gt=0, le=3600, description="How long a client may take nothing of an answer that waits for it."
     )
     credential_check_seconds: float = Field(
         default=10.0,

@@ -63,6 +63,18 @@ class Metrics:
             ("streams_open", "Streams, uploads and long answers that are open.", lambda: len(load.streams)),
         ):
             Gauge(f"reminiscence_http_{name}", told, registry=registry).set_function(value)
+        self.connections_open = Gauge(
+            "reminiscence_http_connections_open", "Connections that are open.", registry=registry
+        )
+        self._closed = Counter(
+            "reminiscence_http_connections_closed",
+            "Connections that the server closed before their clients had.",
+            ("reason",),
+            registry=registry,
+        )
+        self._malformed = Counter(
+            "reminiscence_http_malformed_requests", "Requests that were no HTTP.", registry=registry
+        )
         self._recalls = Counter("reminiscence_recalls", "Questions asked of the memory.", ("via",), registry=registry)
         self._store_up = Gauge("reminiscence_store_up", "Whether the store answers.", registry=registry)
         self._worker_up = Gauge(
@@ -84,6 +96,14 @@ class Metrics:
     def recalled(self, via: Literal["rest", "mcp", "inspector"]) -> None:
         """Count a question. Whoever answers one calls this."""
         self._recalls.labels(via).inc()
+
+    def connection_closed(self, reason: Literal["head-too-slow", "crowded-out", "answer-not-read"]) -> None:
+        """Count a connection that was closed because of what its client did not do."""
+        self._closed.labels(reason).inc()
+
+    def malformed(self) -> None:
+        """Count a request that could not be read."""
+        self._malformed.inc()
 
     def began(self) -> None:
         """Count a request as being answered."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from ipaddress import ip_address
 from types import FrameType
-from typing import Final, Self
+from typing import Any, Final, Self
 from urllib.parse import quote
 
 import uvicorn
@@ -23,11 +23,14 @@ from agent_reminiscence.server.access.authenticators import LocalToken
 from agent_reminiscence.server.access.setting_up import make_authenticator
 from agent_reminiscence.server.app import create_app
 from agent_reminiscence.server.config import ServerConfig
+from agent_reminiscence.server.connections.acceptor import Acceptor
+from agent_reminiscence.server.connections.files import connections_within, raise_file_limit
+from agent_reminiscence.server.connections.protocol import BoundedProtocol, Deadlines
+from agent_reminiscence.server.connections.registry import Connections
 
 _logger = logging.getLogger("agent_reminiscence.server")
 
 _BACKLOG: Final = 2_048
-_KEEP_ALIVE_SECONDS: Final = 20
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _ANYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 - to recognise, not to listen on
 
@@ -94,10 +97,24 @@ class Server:
         Args:
             announce: Called once it answers.
         """
+        logging.getLogger("uvicorn.access").disabled = True
+        # Without sockets of its own: those that come are taken here.
+        await self.as_uvicorn(announce, file_limit=raise_file_limit()).serve(sockets=[])
+
+    def as_uvicorn(self, announce: Callable[[], None], *, file_limit: int | None) -> uvicorn.Server:
+        """The server that `run` runs.
+
+        Args:
+            announce: Called once it answers.
+            file_limit: How many files the process may have open; None is any number.
+        """
         config = self._config
-        server = _Uvicorn(
+        most = connections_within(config.max_connections, file_limit)
+        return _Uvicorn(
             uvicorn.Config(
                 self.app,
+                # Its protocol is made of this one.
+                http="h11",
                 # Nothing of a request is logged: its address may hold a token or a name.
                 access_log=False,
                 log_config=None,
@@ -106,29 +123,53 @@ class Server:
                 server_header=False,
                 proxy_headers=bool(config.trusted_proxies),
                 forwarded_allow_ips=list(config.trusted_proxies),
-                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                timeout_keep_alive=config.keep_alive_seconds,
                 timeout_graceful_shutdown=round(config.shutdown_seconds),
             ),
             announce,
             self.app.state.stopping,
+            self._socket,
+            Connections(self.app.state.metrics, most=most),
+            Deadlines(head_seconds=config.head_seconds, answer_pause_seconds=config.answer_pause_seconds),
         )
-        logging.getLogger("uvicorn.access").disabled = True
-        await server.serve(sockets=[self._socket])
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn, with the signals of a command of ours."""
+    """uvicorn, with the signals of a command of ours, and with bounds on its connections."""
 
-    def __init__(self, config: uvicorn.Config, announce: Callable[[], None], stopping: asyncio.Event) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        announce: Callable[[], None],
+        stopping: asyncio.Event,
+        listening: socket.socket,
+        connections: Connections,
+        deadlines: Deadlines,
+    ) -> None:
         super().__init__(config)
         self._announce = announce
         self._stopping = stopping
+        self._listening = listening
+        self._connections = connections
+        self._deadlines = deadlines
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen, and say so."""
+        """Begin to take connections, and say so."""
         await super().startup(sockets)
         if self.started:
+            # uvicorn closes whatever is here when it stops.
+            acceptor: Any = Acceptor(self._listening, self._make_protocol, self._connections)
+            self.servers.append(acceptor)
             self._announce()
+
+    def _make_protocol(self) -> BoundedProtocol:
+        return BoundedProtocol(
+            self._connections,
+            self._deadlines,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Final
 
 from starlette.datastructures import Headers
@@ -26,10 +27,15 @@ class Bodies:
         max_bytes: Of a body.
         max_upload_bytes: Of a file, where one is taken.
         pause_seconds: How long a client may send nothing while there is more to come.
+        bytes_per_second: How fast a body has to come on the whole, after the first `pause_seconds`: a byte now and then
+            is no pause.
     """
 
-    def __init__(self, app: ASGIApp, *, max_bytes: int, max_upload_bytes: int, pause_seconds: float) -> None:
+    def __init__(
+        self, app: ASGIApp, *, max_bytes: int, max_upload_bytes: int, pause_seconds: float, bytes_per_second: int
+    ) -> None:
         self._app = app
+        self._bytes_per_second = bytes_per_second
         self._max_bytes = max_bytes
         self._max_upload_bytes = max_upload_bytes
         self._pause_seconds = pause_seconds
@@ -39,7 +45,7 @@ class Bodies:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body = _Body(receive, send, self._bound(path_of(scope)), self._pause_seconds)
+        body = _Body(receive, send, self._bound(path_of(scope)), self._pause_seconds, self._bytes_per_second)
         declared = Headers(scope=scope).get("content-length", "")
         if declared.isdecimal() and int(declared) > body.max_bytes:
             await refuse(body.too_large(), scope, receive, send)
@@ -69,13 +75,18 @@ class _Body:
     dropped for what is to be said.
     """
 
-    def __init__(self, receive: Receive, send: Send, max_bytes: int, pause_seconds: float) -> None:
+    def __init__(
+        self, receive: Receive, send: Send, max_bytes: int, pause_seconds: float, bytes_per_second: int
+    ) -> None:
         self.max_bytes = max_bytes
         self.problem: ProblemError | None = None
         self.has_begun = False
         self._receive = receive
         self._send = send
         self._pause_seconds = pause_seconds
+        self._bytes_per_second = bytes_per_second
+        # Spent waiting for the client: what the application does in between is not the client's fault.
+        self._waited_seconds = 0.0
         self._bytes = 0
         self._is_complete = False
         self._read: Message | None = None
@@ -105,12 +116,14 @@ class _Body:
         if self._is_complete:
             # Nothing but the end of the connection can come.
             return await self._receive()
+        began_at = time.monotonic()
         try:
-            async with asyncio.timeout(self._pause_seconds):
+            async with asyncio.timeout(min(self._pause_seconds, self._seconds_left())):
                 message = await self._receive()
         except TimeoutError:
             self.problem = self.too_slow()
             return {"type": "http.disconnect"}
+        self._waited_seconds += time.monotonic() - began_at
         self._bytes += len(message.get("body", b""))
         self._is_complete = not message.get("more_body", False)
         if self._bytes > self.max_bytes:
@@ -124,10 +137,17 @@ class _Body:
             self.has_begun = True
             await self._send(message)
 
+    def _seconds_left(self) -> float:
+        """How long the next part may take, so that the body comes fast enough on the whole."""
+        return self._pause_seconds + self._bytes / self._bytes_per_second - self._waited_seconds
+
     def too_slow(self) -> ProblemError:
         """What is said of a body that does not arrive."""
         return ProblemError(
-            408, "body-too-slow", f"the body has not arrived within {self._pause_seconds:g} s; send it again"
+            408,
+            "body-too-slow",
+            f"the body did not come: nothing for {self._pause_seconds:g} s, or fewer than {self._bytes_per_second:,}"
+            " bytes a second; send it again",
         )
 
     def too_large(self) -> ProblemError:

@@ -292,6 +292,29 @@ async def test_a_client_that_sends_nothing_more_is_not_waited_for(unopened: Agen
         assert await stage.figure("reminiscence_http_calls_running") == 0
 
 
+async def test_a_byte_now_and_then_is_no_body(unopened: AgentMem) -> None:
+    """It never pauses, and would never end."""
+    async with _on_stage(unopened, body_pause_seconds=0.3, body_bytes_per_second=1_000_000) as stage:
+        host, port = stage.served.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(
+            f"POST /v1/count HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {_TOKEN}\r\n"
+            "Content-Length: 1000\r\n\r\n".encode()
+        )
+
+        async def trickle() -> None:
+            while True:
+                writer.write(b"x")
+                await asyncio.sleep(0.01)
+
+        trickling = asyncio.create_task(trickle())
+        async with asyncio.timeout(60):
+            head = await reader.readuntil(b"\r\n\r\n")
+        trickling.cancel()
+        writer.close()
+        assert head.startswith(b"HTTP/1.1 408 ")
+
+
 @pytest.mark.thorough
 async def test_whoever_has_no_key_takes_no_place_by_a_slow_form(unopened: AgentMem) -> None:
     """As many as like may begin to sign in; the calls of others are answered meanwhile."""

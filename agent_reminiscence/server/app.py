@@ -72,8 +72,14 @@ def create_app(
     authenticator = authenticator or make_authenticator(memory, config)
     stopping = asyncio.Event()
     load = Load(
-        Gate(config.max_calls, queue=config.max_waiting_calls, wait_seconds=config.max_wait_seconds),
+        Gate(
+            config.max_calls,
+            share=config.max_calls_per_subject,
+            queue=config.max_waiting_calls,
+            wait_seconds=config.max_wait_seconds,
+        ),
         max_streams=config.max_streams,
+        max_streams_per_subject=config.max_streams_per_subject,
         stopping=stopping,
     )
     metrics = Metrics(load)
@@ -122,14 +128,22 @@ def create_app(
                 pause_seconds=config.body_pause_seconds,
                 bytes_per_second=config.body_bytes_per_second,
             ),
-            # Before credentials are checked, which may ask the store: too many requests are refused without it.
-            Middleware(Admission, load=load, retry_after_seconds=config.max_wait_seconds),
             Middleware(
                 AccessMiddleware,
                 authenticator=authenticator,
                 limiter=RateLimiter(config.requests_per_minute),
                 open_paths=(METRICS_PATH,) if config.metrics_public else (),
                 check_seconds=config.credential_check_seconds,
+                wrong_per_minute=config.wrong_credentials_per_minute,
+                refusal_delay_seconds=config.refusal_delay_seconds,
+            ),
+            # Behind the check of credentials: each subject has its share, and whoever has no credential has no place.
+            Middleware(
+                Admission,
+                load=load,
+                retry_after_seconds=config.max_wait_seconds,
+                refusal_delay_seconds=config.refusal_delay_seconds,
+                question_bytes_per_place=config.question_bytes_per_place,
             ),
         ],
     )

@@ -136,12 +136,40 @@ class ServerConfig(BaseSettings):
     max_calls: int = Field(
         default=16, ge=1, le=10_000, description="Calls that are worked on at a time; streams are not among them."
     )
+    max_calls_per_subject: int = Field(
+        default=4,
+        ge=1,
+        le=10_000,
+        description="Of these, for one subject: a key, a token's subject, or each tenant that a backend's key names.",
+    )
+    question_bytes_per_place: int = Field(
+        default=1_000,
+        ge=1,
+        description="A question takes one place of its subject's share for each so many bytes, at least one.",
+    )
     max_waiting_calls: int = Field(default=256, ge=0, le=100_000, description="Calls that may wait for their turn.")
     max_wait_seconds: float = Field(
         default=5.0, gt=0, le=600, description="How long a call may wait for its turn; after that, the answer is 503."
     )
     max_streams: int = Field(
         default=256, ge=1, le=100_000, description="Streams of events, uploads and long answers at a time."
+    )
+    max_streams_per_subject: int = Field(
+        default=32, ge=1, le=100_000, description="Of these, for one subject; as many bodies of it may come slowly."
+    )
+    wrong_credentials_per_minute: int = Field(
+        default=300,
+        ge=1,
+        le=1_000_000,
+        description="Requests of one address that are refused at once for want of a valid credential; the answers to"
+        " further ones wait for `refusal_delay_seconds`.",
+    )
+    refusal_delay_seconds: float = Field(
+        default=2.0,
+        ge=0,
+        le=60,
+        description="How long a refusal waits if its subject or address has used up its share: whoever repeats the call"
+        " at once would otherwise keep the server busy with refusing.",
     )
     ready_timeout_seconds: float = Field(
         default=5.0, gt=0, le=600, description="How long the store may take to answer `/readyz`."

@@ -14,6 +14,8 @@ OPEN: Final = (*PROBES, "/sign-in", *STATIC)
 """Reveal nothing, or are what one signs in with."""
 FORMS_OF_STRANGERS: Final = ("/sign-in",)
 """Take a form from whoever sends one."""
+QUESTIONS: Final = ("/v1/recall", "/v1/answer", "/mcp", "/ask")
+"""Take questions, of which a long one costs more than a short one."""
 UPLOADS: Final = ("/v1/import",)
 """Take files, which may be longer than other bodies, and take longer."""
 

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from ipaddress import ip_address
@@ -31,6 +32,8 @@ from agent_reminiscence.server.connections.registry import Connections
 _logger = logging.getLogger("agent_reminiscence.server")
 
 _BACKLOG: Final = 2_048
+# Python's own is 5 ms.
+_SWITCH_SECONDS: Final = 0.001
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _ANYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 - to recognise, not to listen on
 
@@ -98,6 +101,9 @@ class Server:
             announce: Called once it answers.
         """
         logging.getLogger("uvicorn.access").disabled = True
+        # A long question is read and embedded in threads, and each step of everybody else waits for the interpreter for
+        # as long as this, where one of them computes.
+        sys.setswitchinterval(_SWITCH_SECONDS)
         # Without sockets of its own: those that come are taken here.
         await self.as_uvicorn(announce, file_limit=raise_file_limit()).serve(sockets=[])
 

@@ -106,22 +106,24 @@ class WrongAttempts:
     """Counts the wrong secrets that come from each address.
 
     Args:
+        per_minute: How many are allowed.
         clock: Seconds that never go back.
     """
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, per_minute: int = _WRONG_A_MINUTE, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_minute = per_minute
         self._buckets = _Buckets(clock)
 
     def wait(self, address: str) -> int:
         """Seconds until another one may be tried; 0 is at once."""
-        return self._buckets.wait(_network(address), _WRONG_A_MINUTE)
+        return self._buckets.wait(network_of(address), self._per_minute)
 
     def count(self, address: str) -> None:
         """Count a wrong one."""
-        self._buckets.take(_network(address), _WRONG_A_MINUTE)
+        self._buckets.take(network_of(address), self._per_minute)
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
     """What an address is counted as."""
     try:
         parsed = ip_address(address)

@@ -15,6 +15,7 @@ from agent_reminiscence.server.access.authenticators import Authenticator
 from agent_reminiscence.server.access.grants import Caller, acting_for, named_tenant
 from agent_reminiscence.server.access.headers import only_one, secret_of
 from agent_reminiscence.server.access.limiter import RateLimiter
+from agent_reminiscence.server.access.strangers import Strangers
 from agent_reminiscence.server.access.watch import WatchedAnswer
 from agent_reminiscence.server.guards.refusal import refuse
 from agent_reminiscence.server.paths import OPEN, PROGRAMS, is_under, path_of
@@ -24,6 +25,8 @@ CREDENTIAL_COOKIE: Final = "reminiscence_credential"
 TENANT_COOKIE: Final = "reminiscence_external_id"
 """For whom a delegate looks at the inspector; percent-encoded UTF-8, as in `X-External-Id`."""
 CHECK_SECONDS: Final = 10.0
+WRONG_PER_MINUTE: Final = 300
+REFUSAL_DELAY_SECONDS: Final = 2.0
 
 
 class AccessMiddleware:
@@ -32,6 +35,8 @@ class AccessMiddleware:
     Args:
         open_paths: What is open besides `OPEN`.
         check_seconds: How often the credential of an answer that is still being sent is checked again.
+        wrong_per_minute: How many requests of one address are refused at once.
+        refusal_delay_seconds: How long each further refusal waits.
     """
 
     def __init__(
@@ -42,9 +47,14 @@ class AccessMiddleware:
         open_paths: tuple[str, ...] = (),
         *,
         check_seconds: float = CHECK_SECONDS,
+        wrong_per_minute: int = WRONG_PER_MINUTE,
+        refusal_delay_seconds: float = REFUSAL_DELAY_SECONDS,
     ) -> None:
         self._app = app
         self._authenticator = authenticator
+        self._strangers = Strangers(
+            authenticator, wrong_per_minute=wrong_per_minute, delay_seconds=refusal_delay_seconds
+        )
         self._limiter = limiter
         self._open_paths = (*OPEN, *open_paths)
         self._check_seconds = check_seconds
@@ -61,6 +71,8 @@ class AccessMiddleware:
         try:
             secret, caller = await self._caller(HTTPConnection(scope))
         except ProblemError as problem:
+            if problem.status != 401:
+                await self._strangers.refuse(_address_of(scope))
             answer = _to_sign_in(HTTPConnection(scope)) if problem.status == 401 else None
             if answer is None:
                 await refuse(problem, scope, receive, send)
@@ -93,7 +105,7 @@ class AccessMiddleware:
         by_cookie = secret is None and not is_program
         if by_cookie:
             secret = request.cookies.get(CREDENTIAL_COOKIE)
-        grant = None if not secret else await self._authenticator.authenticate(secret)
+        grant = await self._strangers.authenticate(secret or None, _address_of(request.scope))
         if secret is None or grant is None:
             raise ProblemError(
                 401,
@@ -107,6 +119,11 @@ class AccessMiddleware:
             # Empty: nobody has been chosen.
             asked = request.cookies.get(TENANT_COOKIE) or None
         return secret, acting_for(grant, None if asked is None else named_tenant(asked))
+
+
+def _address_of(scope: Scope) -> str:
+    client = scope.get("client")
+    return "" if client is None else str(client[0])
 
 
 def _to_sign_in(request: HTTPConnection) -> Response | None:

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Final
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from agent_reminiscence.server.access.grants import Caller
+from agent_reminiscence.server.access.limiter import network_of
 from agent_reminiscence.server.guards.gate import Gate
 from agent_reminiscence.server.guards.refusal import refuse
-from agent_reminiscence.server.paths import PROBES, STATIC, UPLOADS, is_under, path_of
+from agent_reminiscence.server.paths import PROBES, QUESTIONS, STATIC, UPLOADS, is_under, path_of
 from agent_reminiscence.server.problems import ProblemError
 
 # They are asked for when everything else is at its limit, and cost little.
 _NEVER_QUEUED: Final = (*PROBES, "/metrics", *STATIC)
 _LONG_BYTES: Final = 1_000_000
+# More places than any share has.
+_ALL: Final = 1_000_000
 _WITHOUT_BODY: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 # A client that has sent no more of its body for so long keeps no call waiting.
 _PROMPT_SECONDS: Final = 0.5
@@ -30,17 +37,45 @@ class Load:
 
     Args:
         calls: Places for calls.
-        max_streams: How many streams may be open.
+        max_streams: How many streams may be open, and how many bodies may be waited for that come slowly.
+        max_streams_per_subject: Of these, for one subject; None is all.
         stopping: Set when the server begins to stop. Event streams should then end by themselves, with whatever they
             have to say last; those that do not are ended soon after. All other answers are finished.
     """
 
-    def __init__(self, calls: Gate, *, max_streams: int, stopping: asyncio.Event) -> None:
+    def __init__(
+        self, calls: Gate, *, max_streams: int, max_streams_per_subject: int | None = None, stopping: asyncio.Event
+    ) -> None:
         self.calls = calls
-        self.max_streams = max_streams
         self.stopping = stopping
         self.streams: set[_Answer] = set()
-        self.slow_bodies = 0
+        self._streams = _Shares(max_streams, max_streams_per_subject or max_streams)
+        self._slow_bodies = _Shares(max_streams, max_streams_per_subject or max_streams)
+
+    def open_stream(self, stream: _Answer) -> bool:
+        """Take the place of a stream; False if there is none, or its subject has its share of them."""
+        if stream in self.streams:
+            return True
+        if not self._streams.take(stream.subject):
+            return False
+        self.streams.add(stream)
+        return True
+
+    def close_stream(self, stream: _Answer) -> None:
+        """Give the place of a stream back, if it has one."""
+        if stream in self.streams:
+            self.streams.remove(stream)
+            self._streams.give_back(stream.subject)
+
+    @contextmanager
+    def slow_body(self, subject: str) -> Generator[bool]:
+        """Wait aside for a body that comes slowly; False if too many do."""
+        may_wait = self._slow_bodies.take(subject)
+        try:
+            yield may_wait
+        finally:
+            if may_wait:
+                self._slow_bodies.give_back(subject)
 
     async def end_streams(self) -> None:
         """When the server stops, end the streams that are still open soon after; runs until it is cancelled."""
@@ -52,8 +87,36 @@ class Load:
                     stream.end()
 
 
+class _Shares:
+    """Places that nobody waits for, and each subject's share of them."""
+
+    def __init__(self, places: int, share: int) -> None:
+        self._places = places
+        self._share = share
+        self._held: Counter[str] = Counter()
+        self._taken = 0
+
+    def take(self, subject: str) -> bool:
+        """Take one; False if there is none for this subject."""
+        if self._taken >= self._places or self._held[subject] >= self._share:
+            return False
+        self._taken += 1
+        self._held[subject] += 1
+        return True
+
+    def give_back(self, subject: str) -> None:
+        """Give one back."""
+        self._taken -= 1
+        self._held[subject] -= 1
+        if not self._held[subject]:
+            del self._held[subject]
+
+
 class Admission:
     """Gives each request a place, or refuses it with 503 when there has been none for too long.
+
+    Places are shared between subjects: a key, a token's subject, each tenant that a backend's key names, or where no
+    credential is asked for, an address. A long question takes several places of its subject's share.
 
     A request takes the place of a call. Once its answer turns out to be a stream, which is one of unknown length or a
     long one, it gives that place up and takes one of a stream, for which nobody waits. An upload is a stream from the
@@ -61,9 +124,19 @@ class Admission:
     sends its body slowly: until more of it arrives, its place is somebody else's.
     """
 
-    def __init__(self, app: ASGIApp, load: Load, *, retry_after_seconds: float) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        load: Load,
+        *,
+        retry_after_seconds: float,
+        refusal_delay_seconds: float,
+        question_bytes_per_place: int,
+    ) -> None:
         self._app = app
         self._load = load
+        self._refusal_delay_seconds = refusal_delay_seconds
+        self._bytes_per_place = question_bytes_per_place
         self._retry_after = {"Retry-After": str(max(1, math.ceil(retry_after_seconds)))}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,13 +144,20 @@ class Admission:
         if scope["type"] != "http" or is_under(path_of(scope), _NEVER_QUEUED):
             await self._app(scope, receive, send)
             return
-        answer = _Answer(self._load, receive, send, is_head=scope["method"] == "HEAD")
+        answer = _Answer(
+            self._load,
+            receive,
+            send,
+            subject=_subject_of(scope),
+            price=self._price(scope),
+            is_head=scope["method"] == "HEAD",
+        )
         if is_under(path_of(scope), UPLOADS):
             if not answer.become_stream():
-                await refuse(self._too_many_streams(), scope, receive, send)
+                await self._refuse(self._too_many_streams(), scope, receive, send)
                 return
         elif not await answer.take_place():
-            await refuse(self._overloaded(), scope, receive, send)
+            await self._refuse(self._overloaded(), scope, receive, send)
             return
         try:
             await self._app(scope, answer.receive, answer.send)
@@ -96,13 +176,36 @@ class Admission:
             answer.leave()
         if answer.is_refused:
             problem = self._overloaded() if answer.is_crowded_out else self._too_many_streams()
-            await refuse(problem, scope, receive, send)
+            await self._refuse(problem, scope, receive, send)
         elif answer.was_ended:
             await answer.finish()
 
+    def _price(self, scope: Scope) -> int:
+        """How many places of its subject's share a request takes."""
+        if not is_under(path_of(scope), QUESTIONS):
+            return 1
+        headers = Headers(scope=scope)
+        declared = headers.get("content-length", "")
+        if "transfer-encoding" in headers or (declared and not declared.isdecimal()):
+            # It may become as long as it likes.
+            return _ALL
+        return max(1, (int(declared or 0) + len(scope.get("query_string", b""))) // self._bytes_per_place)
+
+    async def _refuse(self, problem: ProblemError, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse a request, but not at once: whoever has used up a share, and repeats, would keep the server busy."""
+        try:
+            async with asyncio.timeout(self._refusal_delay_seconds):
+                await self._load.stopping.wait()
+        except TimeoutError:
+            pass
+        await refuse(problem, scope, receive, send)
+
     def _overloaded(self) -> ProblemError:
         return ProblemError(
-            503, "overloaded", "the server has too much to do; repeat the call later", headers=self._retry_after
+            503,
+            "overloaded",
+            "the server has too much to do, or too many calls of this credential wait; repeat the call later",
+            headers=self._retry_after,
         )
 
     def _too_many_streams(self) -> ProblemError:
@@ -111,9 +214,22 @@ class Admission:
         return ProblemError(
             503,
             "too-many-streams",
-            "the server has as many streams open as it may; repeat the call later",
+            "as many streams are open as the server allows, in all or for this credential; close some, or repeat the"
+            " call later",
             headers=self._retry_after,
         )
+
+
+def _subject_of(scope: Scope) -> str:
+    """Whose share a request takes a place of."""
+    caller: Caller | None = scope.get("state", {}).get("caller")
+    if caller is None:
+        client = scope.get("client")
+        return f"address {network_of('' if client is None else str(client[0]))}"
+    if caller.grant.external_id is None and caller.external_id is not None:
+        # A backend's tenants share as if each had a key of its own.
+        return f"{caller.grant.subject} for {caller.external_id}"
+    return caller.grant.subject
 
 
 class NoStreamError(OSError):
@@ -123,7 +239,9 @@ class NoStreamError(OSError):
 class _Answer:
     """One request's place, the rest of its body, and its answer."""
 
-    def __init__(self, load: Load, receive: Receive, send: Send, *, is_head: bool) -> None:
+    def __init__(self, load: Load, receive: Receive, send: Send, *, subject: str, price: int, is_head: bool) -> None:
+        self.subject = subject
+        self._price = price
         self.is_refused = False
         self.is_crowded_out = False
         self.was_ended = False
@@ -140,23 +258,25 @@ class _Answer:
 
     async def take_place(self) -> bool:
         """Take the place of a call; False if there is none."""
-        self._has_place = await self._load.calls.enter()
+        self._has_place = await self._load.calls.enter(self.subject, self._price)
         return self._has_place
 
     def become_stream(self) -> bool:
         """Take the place of a stream instead; False if there is none."""
-        if len(self._load.streams) >= self._load.max_streams:
+        if not self._load.open_stream(self):
             return False
-        self.leave()
-        self._load.streams.add(self)
+        self._leave_call()
         return True
 
     def leave(self) -> None:
         """Give up whatever place it has."""
+        self._leave_call()
+        self._load.close_stream(self)
+
+    def _leave_call(self) -> None:
         if self._has_place:
             self._has_place = False
-            self._load.calls.leave()
-        self._load.streams.discard(self)
+            self._load.calls.leave(self.subject, self._price)
 
     def end(self) -> None:
         """End a stream that has not ended by itself: what was sent is all that comes, and complete."""
@@ -183,15 +303,12 @@ class _Answer:
 
     async def _stood_aside(self, coming: asyncio.Future[Message]) -> bool:
         """Wait for a part of the body without a place; False if there is none any more when it is there."""
-        if self._load.slow_bodies >= self._load.max_streams:
-            # That many may wait aside; more wait where they are.
-            return True
-        self.leave()
-        self._load.slow_bodies += 1
-        try:
+        with self._load.slow_body(self.subject) as may_wait:
+            if not may_wait:
+                # That many may wait aside; more wait where they are.
+                return True
+            self.leave()
             await asyncio.wait({coming})
-        finally:
-            self._load.slow_bodies -= 1
         return await self.take_place()
 
     async def send(self, message: Message) -> None:

@@ -196,7 +196,7 @@ async def test_one_more_takes_the_place_of_the_one_that_was_idle_for_longest(uno
 
 async def test_a_request_of_a_stranger_makes_room_and_one_with_a_credential_does_not(unopened: AgentMem) -> None:
     """A form of signing in may take its time only while nobody needs the place."""
-    async with _on_stage(unopened, head_seconds=600, max_connections=8) as stage:
+    async with _on_stage(unopened, head_seconds=600, max_connections=8, max_calls_per_subject=8) as stage:
         form = "Origin: http://localhost\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n"
         stranger = await stage.connect(_request("/sign-in", method="POST", token=None, more=form))
         await stage.until_open(1)

@@ -20,7 +20,7 @@ from starlette.responses import Response, StreamingResponse
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.server import ServerConfig, create_app
-from agent_reminiscence.server.access.authenticators import LocalToken
+from agent_reminiscence.server.access.authenticators import Authenticator, LocalToken
 from agent_reminiscence.server.access.grants import Scope as AccessScope
 from tests.support.rest import TENANT_SCOPES, Credentials, grant
 from tests.support.serving import Served, serve
@@ -62,8 +62,10 @@ class _Stage:
 
 
 @asynccontextmanager
-async def _on_stage(memory: AgentMem, **settings: object) -> AsyncGenerator[_Stage]:
-    app = create_app(memory, LocalToken(_TOKEN), config=ServerConfig(**settings))
+async def _on_stage(
+    memory: AgentMem, authenticator: Authenticator | None = None, **settings: object
+) -> AsyncGenerator[_Stage]:
+    app = create_app(memory, authenticator or LocalToken(_TOKEN), config=ServerConfig(**settings))
     ours = len(app.router.routes)
     async with serve(app, _TOKEN) as served:
         stage = _Stage(app, served)
@@ -71,6 +73,13 @@ async def _on_stage(memory: AgentMem, **settings: object) -> AsyncGenerator[_Sta
         @app.api_route("/v1/slow", methods=["GET", "HEAD"])
         async def slow() -> dict[str, bool]:
             stage.reached.append("slow")
+            await stage.may_answer.wait()
+            return {"ok": True}
+
+        @app.post("/v1/recall")
+        async def question(request: Request) -> dict[str, bool]:
+            await request.body()
+            stage.reached.append("question")
             await stage.may_answer.wait()
             return {"ok": True}
 
@@ -488,6 +497,110 @@ async def test_streams_end_cleanly_when_the_server_stops(unopened: AgentMem, pol
         stage.may_answer.set()
         assert (await stage.client.get("/v1/slow")).status_code == 200
         assert len((await stage.client.get("/v1/long")).content) == 2_000_000
+
+
+# Shares ----------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def _between_tenants(memory: AgentMem, **settings: object) -> AsyncGenerator[tuple[_Stage, httpx.AsyncClient]]:
+    """A stage whose own client is a greedy tenant's, and another tenant's client."""
+    credentials = Credentials({_TOKEN: grant(None, AccessScope.ADMIN, AccessScope.DELEGATE), "modest": grant("modest")})
+    async with _on_stage(memory, credentials, **settings) as stage, stage.served.with_token("modest") as modest:
+        yield stage, modest
+
+
+def _as_greedy(stage: _Stage, calls: int) -> list[asyncio.Task[httpx.Response]]:
+    headers = {"X-External-Id": "greedy"}
+    return [asyncio.create_task(stage.client.get("/v1/slow", headers=headers)) for _ in range(calls)]
+
+
+async def test_one_caller_leaves_places_to_others(unopened: AgentMem) -> None:
+    """With all of its calls waiting, another tenant's is answered; its own are answered one after another."""
+    async with _between_tenants(unopened, max_calls=4, max_calls_per_subject=2, max_wait_seconds=60) as (stage, modest):
+        calls = _as_greedy(stage, 20)
+        await stage.until_waiting(18)
+        assert len(stage.reached) == 2
+        assert (await modest.get("/v1/openapi.json")).status_code == 200
+        # Another tenant of the same backend has its own share.
+        other = await stage.client.get("/v1/openapi.json", headers={"X-External-Id": "other"})
+        assert other.status_code == 200
+        stage.may_answer.set()
+        assert [answer.status_code for answer in await asyncio.gather(*calls)] == [200] * 20
+
+
+async def test_a_full_queue_still_takes_another_tenants_call(unopened: AgentMem) -> None:
+    """One of those that filled it gives way."""
+    settings = {"max_calls": 1, "max_waiting_calls": 4, "max_wait_seconds": 60, "refusal_delay_seconds": 0}
+    async with _between_tenants(unopened, **settings) as (stage, modest):
+        calls = _as_greedy(stage, 5)
+        await stage.until_waiting(4)
+        call = asyncio.create_task(modest.get("/v1/openapi.json"))
+        done, _ = await asyncio.wait(calls, timeout=60, return_when=asyncio.FIRST_COMPLETED)
+        assert [one.result().status_code for one in done] == [503]
+        stage.may_answer.set()
+        assert (await call).status_code == 200
+        assert sorted(answer.status_code for answer in await asyncio.gather(*calls)) == [200] * 4 + [503]
+
+
+async def test_streams_of_one_caller_leave_some_to_others(unopened: AgentMem) -> None:
+    """However many it asks for."""
+    settings = {"max_streams": 3, "max_streams_per_subject": 2, "refusal_delay_seconds": 0}
+    async with _between_tenants(unopened, **settings) as (stage, modest), AsyncExitStack() as opened:
+        greedy = {"X-External-Id": "greedy"}
+        answers = [
+            await opened.enter_async_context(stage.client.stream("GET", "/v1/stream", headers=greedy)) for _ in range(3)
+        ]
+        assert [answer.status_code for answer in answers] == [200, 200, 503]
+        assert (await opened.enter_async_context(modest.stream("GET", "/v1/stream"))).status_code == 200
+        stage.may_answer.set()
+
+
+async def test_a_long_question_takes_several_places_of_its_callers_share(unopened: AgentMem) -> None:
+    """Also one whose length nobody has declared; what is no question has no price."""
+    settings = {"max_calls": 16, "max_calls_per_subject": 4, "question_bytes_per_place": 100, "max_wait_seconds": 60}
+    async with _between_tenants(unopened, **settings) as (stage, modest):
+        greedy = {"X-External-Id": "greedy"}
+        for body, at_a_time in ((b"x" * 50, 4), (b"x" * 250, 2), (b"x" * 5_000, 1), (_in_parts(5), 1)):
+            stage.may_answer.clear()
+            stage.reached.clear()
+            bodies = [body if isinstance(body, bytes) else _in_parts(5) for _ in range(6)]
+            calls = [
+                asyncio.create_task(stage.client.post("/v1/recall", content=one, headers=greedy)) for one in bodies
+            ]
+            await stage.until_waiting(6 - at_a_time)
+            await stage.until_reached(at_a_time)
+            assert len(stage.reached) == at_a_time
+            assert (await modest.get("/v1/openapi.json")).status_code == 200
+            stage.may_answer.set()
+            assert [answer.status_code for answer in await asyncio.gather(*calls)] == [200] * 6
+
+
+async def test_a_forged_key_takes_no_place(unopened: AgentMem) -> None:
+    """With all places and the whole queue taken it is still refused for what it is."""
+    async with _on_stage(unopened, max_calls=1, max_waiting_calls=0) as stage:
+        call = asyncio.create_task(stage.client.get("/v1/slow"))
+        await stage.until_reached(1)
+        async with stage.served.with_token(f"arkey_{'0' * 32}_{'1' * 64}") as forger:
+            assert (await forger.get("/v1/slow")).status_code == 401
+        stage.may_answer.set()
+        assert (await call).status_code == 200
+
+
+async def test_whoever_forges_many_keys_is_told_so_slowly_and_others_are_not(unopened: AgentMem) -> None:
+    """From the same address, which may be a proxy's."""
+    async with _on_stage(unopened, wrong_credentials_per_minute=1, refusal_delay_seconds=60) as stage:
+        stage.may_answer.set()
+        assert (await stage.client.get("/v1/slow")).status_code == 200
+        async with stage.served.with_token("forged") as forger:
+            assert (await forger.get("/v1/slow")).status_code == 401
+            late = [asyncio.create_task(forger.get("/v1/slow")) for _ in range(20)]
+            await asyncio.sleep(0.2)
+            assert (await stage.client.get("/v1/slow")).status_code == 200
+            assert not any(one.done() for one in late)
+            for one in late:
+                one.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
 
 
 # Failures --------------------------------------------------------------------------------------------------------

@@ -1,0 +1,138 @@
+"""What requests without a valid credential cost: little, and nobody else anything."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agent_reminiscence.server.access import strangers as module
+from agent_reminiscence.server.access.grants import Grant, Scope
+from agent_reminiscence.server.access.strangers import Strangers
+
+_GRANT = Grant(subject="key:1", scopes=frozenset({Scope.READ}), external_id="ida")
+
+
+class _Clock:
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class _Store:
+    """Knows some secrets, and counts how often it is asked."""
+
+    def __init__(self, *known: str) -> None:
+        self.known = set(known)
+        self.asked: list[str] = []
+        self.at_a_time = 0
+        self.most_at_a_time = 0
+
+    async def authenticate(self, secret: str) -> Grant | None:
+        """The grant of one that it knows."""
+        self.asked.append(secret)
+        self.at_a_time += 1
+        self.most_at_a_time = max(self.most_at_a_time, self.at_a_time)
+        await asyncio.sleep(0)
+        self.at_a_time -= 1
+        return _GRANT if secret in self.known else None
+
+
+@pytest.fixture
+def delays(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The delays there were, none of which is waited for."""
+    waited: list[float] = []
+    sleep = asyncio.sleep
+
+    async def note(seconds: float) -> None:
+        if seconds:
+            waited.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", note)
+    return waited
+
+
+def _strangers(store: _Store, clock: _Clock, *, wrong_per_minute: int = 3) -> Strangers:
+    return Strangers(store, wrong_per_minute=wrong_per_minute, delay_seconds=2.0, clock=clock)
+
+
+async def test_a_few_wrong_credentials_are_refused_at_once_and_more_of_them_late(delays: list[float]) -> None:
+    """Also none at all; another address is not concerned."""
+    strangers = _strangers(_Store(), _Clock())
+    for secret in ("a", None, "c"):
+        assert await strangers.authenticate(secret, "192.0.2.7") is None
+    assert delays == []
+    assert await strangers.authenticate("d", "192.0.2.7") is None
+    assert await strangers.authenticate(None, "192.0.2.7") is None
+    assert delays == [2.0, 2.0]
+    assert await strangers.authenticate("e", "192.0.2.8") is None
+    assert delays == [2.0, 2.0]
+
+
+async def test_a_valid_credential_is_let_in_whatever_else_comes_from_its_address(delays: list[float]) -> None:
+    """At once if it has been valid before, else after the delay; a proxy's clients have one address."""
+    store = _Store("old", "new")
+    strangers = _strangers(store, _Clock())
+    assert await strangers.authenticate("old", "192.0.2.7") is _GRANT
+    for number in range(50):
+        await strangers.authenticate(f"wrong-{number}", "192.0.2.7")
+    delays.clear()
+    assert await strangers.authenticate("old", "192.0.2.7") is _GRANT
+    assert delays == []
+    assert await strangers.authenticate("new", "192.0.2.7") is _GRANT
+    assert delays == [2.0]
+    assert await strangers.authenticate("new", "192.0.2.7") is _GRANT
+    assert delays == [2.0]
+    # Until it ends: then it is as wrong as any other.
+    store.known.clear()
+    assert await strangers.authenticate("old", "192.0.2.7") is None
+    assert delays == [2.0, 2.0]
+
+
+async def test_the_store_is_not_asked_twice_about_a_wrong_credential(delays: list[float]) -> None:
+    """For two seconds; a token may be valid once its issuer's keys are known."""
+    store, clock = _Store(), _Clock()
+    strangers = _strangers(store, clock, wrong_per_minute=100)
+    for _ in range(5):
+        assert await strangers.authenticate("soon", "192.0.2.7") is None
+    assert store.asked == ["soon"]
+    store.known.add("soon")
+    clock.now += 2.1
+    assert await strangers.authenticate("soon", "192.0.2.7") is _GRANT
+    assert delays == []
+
+
+async def test_an_address_with_too_many_has_one_check_at_a_time(delays: list[float]) -> None:
+    """So the store is there for everybody else."""
+    store = _Store()
+    strangers = _strangers(store, _Clock(), wrong_per_minute=1)
+    await strangers.authenticate("first", "192.0.2.7")
+    await asyncio.gather(*(strangers.authenticate(f"wrong-{number}", "192.0.2.7") for number in range(100)))
+    assert store.most_at_a_time == 1
+    assert len(store.asked) == 101
+
+
+async def test_a_flood_leaves_no_debt(delays: list[float]) -> None:
+    """A minute after its end, the address has its allowance again."""
+    clock = _Clock()
+    strangers = _strangers(_Store(), clock)
+    for number in range(1_000):
+        await strangers.authenticate(f"wrong-{number}", "192.0.2.7")
+    delays.clear()
+    clock.now += 60
+    for number in range(3):
+        await strangers.authenticate(f"late-{number}", "192.0.2.7")
+    assert delays == []
+
+
+async def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch, delays: list[float]) -> None:
+    """However many secrets there are."""
+    monkeypatch.setattr(module, "_MOST_REMEMBERED", 10)
+    store = _Store(*(f"good-{number}" for number in range(30)))
+    strangers = _strangers(store, _Clock())
+    for number in range(30):
+        await strangers.authenticate(f"good-{number}", "192.0.2.7")
+        await strangers.authenticate(f"wrong-{number}", "192.0.2.7")
+    assert (len(strangers._known), len(strangers._refused)) == (10, 10)

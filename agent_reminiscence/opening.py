@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from agent_reminiscence.apart import run_apart
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor
 from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress, default_data_dir, tell_who_waits
@@ -104,7 +105,7 @@ async def open_stores(
     # If opening fails for another reason, nobody asks how this went.
     loading.add_done_callback(lambda task: task.cancelled() or task.exception())
     try:
-        await configured.embedder.prepare()
+        await run_apart(configured.embedder.prepare())
         for further in opening.embedders[1:]:
             await _try_to_prepare(further)
         stores = await opening.on_own_server() if config.postgres_dsn is None else await opening.on_given_server()
@@ -280,7 +281,7 @@ async def _restart(server: EmbeddedPostgres, settings: ConnectionSettings) -> Co
 async def _try_to_prepare(embedder: BaseEmbedder) -> None:
     """Check whether an embedder for later use is ready; one that is not does not prevent opening."""
     try:
-        await embedder.prepare()
+        await run_apart(embedder.prepare())
     except Exception as error:  # noqa: BLE001 - one of the user's own may raise anything
         _logger.warning(
             "a passed embedder cannot be used: %s",

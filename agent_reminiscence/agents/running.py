@@ -38,6 +38,7 @@ from pydantic_core import from_json
 
 from agent_reminiscence.agents.model_call import AgentFailedError, Meter
 from agent_reminiscence.agents.models import AgentLimits, ModelChoice
+from agent_reminiscence.apart import run_apart
 from agent_reminiscence.domain.payloads import FailureReason, ModelUsage
 from agent_reminiscence.exceptions import ReminiscenceError
 
@@ -98,15 +99,18 @@ async def run_agent[D, T](
     agent.instrument = False
     try:
         async with asyncio.timeout(limits.timeout_seconds):
-            result = await agent.run(
-                prompt,
-                model=model,
-                deps=deps,
-                usage=run_usage,
-                usage_limits=allowed,
-                model_settings=_settings(model, limits),
-                event_stream_handler=None if watch is None else _watcher(watch),
-                capabilities=[sent.hooks()],
+            # The application's model may do anything to its task, or to one that an earlier call has spoilt.
+            result = await run_apart(
+                agent.run(
+                    prompt,
+                    model=model,
+                    deps=deps,
+                    usage=run_usage,
+                    usage_limits=allowed,
+                    model_settings=_settings(model, limits),
+                    event_stream_handler=None if watch is None else _watcher(watch),
+                    capabilities=[sent.hooks()],
+                )
             )
     except ReminiscenceError:
         raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
+from agent_reminiscence.apart import run_apart
 from agent_reminiscence.embedders.base import BaseEmbedder, as_passed
 from agent_reminiscence.embedders.halving import embed_in_halves
 from agent_reminiscence.embedders.protocol import EmbedderUnusableError, check_vectors
@@ -54,7 +55,7 @@ class CheckedEmbedder:
     async def _answer[T](self, request: Awaitable[T]) -> T:
         """Await a request; its failure is described without quoting any text."""
         try:
-            return await request
+            return await run_apart(request)
         except ConfigurationError as error:
             raise EmbedderUnusableError(describe_failure(self._embedder, error)) from error
         except _OUTAGES as error:

@@ -24,6 +24,7 @@ from typing import Final
 
 import stamina
 
+from agent_reminiscence.apart import run_all_apart
 from agent_reminiscence.config.constants import MAX_EMBEDDING_DIMENSION
 from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.embedders.halving import embeds_word, in_halves
@@ -303,13 +304,8 @@ class RemoteEmbedder(BaseEmbedder):
         async def fill(batch: list[_Item]) -> None:
             made.update(await self._embed_batch(batch, call))
 
-        try:
-            # A permanent error, or the caller's cancellation, ends all requests of this call.
-            async with asyncio.TaskGroup() as group:
-                for batch in self._batches(items):
-                    group.create_task(fill(batch))
-        except BaseExceptionGroup as failures:
-            raise failures.exceptions[0] from failures.exceptions[0].__cause__
+        # A permanent error, or the caller's cancellation, ends all requests of this call.
+        await run_all_apart(*map(fill, self._batches(items)))
         return [made[indices[text]] for text in texts]
 
     async def _learn_max_tokens(self, items: Sequence[_Item], call: _Call) -> None:

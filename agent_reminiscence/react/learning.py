@@ -13,6 +13,7 @@ from pydantic_ai.exceptions import AgentRunError, FallbackExceptionGroup
 from pydantic_ai.framing import register_tag, wrap
 from pydantic_ai.usage import UsageLimits
 
+from agent_reminiscence.apart import UnrequestedCancellationError, run_apart
 from agent_reminiscence.react.chosen_model import ChosenModel
 from agent_reminiscence.react.journal import Finished, Learned
 from agent_reminiscence.react.models import AgentStep, ConversationMemory, Fact
@@ -153,8 +154,8 @@ class LearningByModel:
         agent.instrument = False
         try:
             async with asyncio.timeout(_TIMEOUT_SECONDS):
-                result = await agent.run(prompt, usage_limits=UsageLimits(request_limit=_MAX_REQUESTS))
-        except (AgentRunError, FallbackExceptionGroup, TimeoutError) as error:
+                result = await run_apart(agent.run(prompt, usage_limits=UsageLimits(request_limit=_MAX_REQUESTS)))
+        except (AgentRunError, FallbackExceptionGroup, TimeoutError, UnrequestedCancellationError) as error:
             kind = type(error).__name__
         else:
             output: T = result.output

@@ -34,6 +34,7 @@ from pydantic_ai.run import AgentRun
 from pydantic_ai.toolsets import AbstractToolset
 from pydantic_ai.usage import RunUsage, UsageLimits
 
+from agent_reminiscence.apart import run_apart
 from agent_reminiscence.react.chosen_model import ChosenModel
 from agent_reminiscence.react.config import AgentConfig
 from agent_reminiscence.react.models import AgentFailure, AgentRequest, AgentResponse, AgentStep, AgentUsage
@@ -158,7 +159,8 @@ class ReactAgentManager:
         failure: AgentFailure | None = None
         answer = ""
         limit = asyncio.timeout(self._config.timeout_seconds)
-        try:
+
+        async def run_agent() -> str:
             async with (
                 limit,
                 self._agent.iter(
@@ -174,7 +176,10 @@ class ReactAgentManager:
             ):
                 await run.follow(agent_run)
                 assert agent_run.result is not None
-                answer = storable_text(agent_run.result.output)
+                return storable_text(agent_run.result.output)
+
+        try:
+            answer = await run_apart(run_agent())
         except UsageLimitExceeded:
             failure = AgentFailure(
                 reason="iteration_limit",

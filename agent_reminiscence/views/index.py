@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Final, Protocol, runtime_checkable
 from uuid import UUID
 
+from agent_reminiscence.apart import run_apart
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.event_text import event_text
 from agent_reminiscence.exceptions import InvalidInputError
@@ -87,7 +88,7 @@ class IndexAdapter:
 
 
 async def _result(made: Any) -> Any:
-    return await made if inspect.isawaitable(made) else made
+    return await run_apart(made) if inspect.isawaitable(made) else made
 
 
 class BM25Index:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
+from agent_reminiscence.apart import run_apart
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import APP_ROLE, OWNER_ROLE
 from agent_reminiscence.config.installation import DISTRIBUTION, install_command
@@ -158,8 +159,8 @@ async def check_embedder(diagnosis: Diagnosis, config: Config) -> BaseEmbedder |
         embedder = create_embedder(
             config.embedding_provider, config.embedding_model, config.embedding_dimension, config=config
         )
-        await embedder.prepare()
-        await embed_word(embedder.embed, embedder.model_name)
+        await run_apart(embedder.prepare())
+        await run_apart(embed_word(embedder.embed, embedder.model_name))
     except EmbedderAwayError as error:
         diagnosis.add(
             "embedder",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 
+from agent_reminiscence.apart import run_apart
 from agent_reminiscence.database.generations import current_generation
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.domain.generation import Generation
@@ -123,10 +124,10 @@ class Generations:
     async def _opened(self, generation: Generation, provider: str) -> BaseEmbedder:
         embedder = self._made_by_provider(generation, provider)
         try:
-            await embedder.prepare()
+            await run_apart(embedder.prepare())
         except BaseException:
             # The next attempt makes a new one.
-            await embedder.aclose()
+            await run_apart(embedder.aclose())
             raise
         return embedder
 
@@ -166,4 +167,8 @@ async def close_all(embedders: Iterable[BaseEmbedder]) -> None:
     """Close what `embedders` have open, each once; a failure of one does not keep the others open."""
     async with AsyncExitStack() as closing:
         for embedder in {id(as_passed(embedder)): embedder for embedder in embedders}.values():
-            closing.push_async_callback(embedder.aclose)
+            closing.push_async_callback(_close, embedder)
+
+
+async def _close(embedder: BaseEmbedder) -> None:
+    await run_apart(embedder.aclose())

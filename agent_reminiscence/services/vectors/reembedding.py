@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from agent_reminiscence.apart import run_all_apart, run_apart
 from agent_reminiscence.config.constants import MAX_EMBEDDING_DIMENSION, SCHEDULER_ROLE
 from agent_reminiscence.database.generations import (
     GenerationOwner,
@@ -119,14 +120,13 @@ class ReembeddingService:
         """
         started = time.monotonic()
         if target is not None:
-            await target.embedder.prepare()
+            await run_apart(target.embedder.prepare())
         async with self._owner(admin_dsn) as owner:
             generation = await self._begin(owner, target)
             replaced = None
             filled = 0
             if generation.state == "building":
-                async with _held(owner):
-                    filled = await self._build(generation, progress)
+                filled = await _while_held(owner, self._build(generation, progress))
                 replaced = await self._read_current()
                 generation = await owner.switch(generation)
                 self._embedding.generations.follow(generation)
@@ -359,23 +359,28 @@ class ReembeddingService:
             return await current_generation(db)
 
 
-@asynccontextmanager
-async def _held(owner: GenerationOwner) -> AsyncIterator[None]:
-    """Run the block only while the build lock is held; losing it cancels the block, since another call may have begun.
+async def _while_held(owner: GenerationOwner, build: Coroutine[Any, Any, int]) -> int:
+    """Run `build` only while the build lock is held; losing it cancels `build`, since another call may have begun.
+
+    Returns:
+        What `build` returns: how many chunks got vectors.
 
     Raises:
         ReembeddingError: The lock was lost.
     """
     is_done = asyncio.Event()
-    try:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(_check_lock(owner, is_done))
-            try:
-                yield
-            finally:
-                is_done.set()
-    except BaseExceptionGroup as failures:
-        raise failures.exceptions[0] from failures.exceptions[0].__cause__
+
+    async def built() -> int:
+        try:
+            return await build
+        finally:
+            is_done.set()
+
+    async def checked() -> int:
+        await _check_lock(owner, is_done)
+        return 0
+
+    return sum(await run_all_apart(built(), checked()))
 
 
 async def _check_lock(owner: GenerationOwner, is_done: asyncio.Event) -> None:

@@ -17,6 +17,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+from agent_reminiscence.apart import run_apart
 from agent_reminiscence.config.constants import BREAKER_MAX_PAUSE_SECONDS, SCHEDULER_ROLE, WORKER_ROLE
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.work_queue import WorkState
@@ -168,7 +169,7 @@ class WorkService:
     async def _try_to_follow(self, external_id: str, follower: GraphFollower) -> bool:
         """Whether Neo4j has followed; if it cannot, the work does not count as failed."""
         try:
-            await follower.follow(external_id)
+            await run_apart(follower.follow(external_id))
         except GraphAwayError as error:
             # Whoever found Neo4j unavailable has already logged it.
             _logger.debug("Neo4j cannot follow at the moment: %s", error, extra={"external_id": external_id})
@@ -476,7 +477,7 @@ class _Run:
     async def attempt(self, what: str, work: Awaitable[None]) -> None:
         """Await `work` and record any error instead of raising it."""
         try:
-            await work
+            await run_apart(work)
         except Exception as error:  # noqa: BLE001 - errors of a job must not go further
             description = describe_error(error)
             # No traceback: an error's message may quote a text.

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from agent_reminiscence.text.control_tokens import CONTROL_TOKEN
 from agent_reminiscence.text.invisible import INVISIBLE
 
 ABOUT_MATERIAL = """\
@@ -65,8 +66,9 @@ def framed(name: str, lines: Sequence[str]) -> str:
 
 
 def as_line(row: Mapping[str, Any]) -> str:
-    """A row as JSON on one line, with invisible characters escaped; JSON by itself leaves most of them as they are."""
-    return INVISIBLE.sub(_escape, json.dumps(row, ensure_ascii=False))
+    """A row as JSON on one line, with invisible characters and control tokens escaped; JSON leaves most as they are."""
+    line = INVISIBLE.sub(_escape, json.dumps(row, ensure_ascii=False))
+    return CONTROL_TOKEN.sub(_without_brackets, line)
 
 
 def cut(text: str, characters: int) -> tuple[str, bool]:
@@ -76,3 +78,8 @@ def cut(text: str, characters: int) -> tuple[str, bool]:
 
 def _escape(match: re.Match[str]) -> str:
     return json.dumps(match[0])[1:-1]
+
+
+def _without_brackets(match: re.Match[str]) -> str:
+    """A control token with escapes for its brackets: the same text for whoever reads JSON."""
+    return re.sub(r"[<>\[\]]", lambda bracket: f"\\u{ord(bracket[0]):04x}", match[0])

@@ -20,9 +20,10 @@ from agent_reminiscence.react.models import AgentStep, ConversationMemory, Fact
 from agent_reminiscence.react.prompts import ReactPrompts
 from agent_reminiscence.react.rendering import summary_line
 from agent_reminiscence.react.sensitive import SensitiveKind, sensitive_kinds
-from agent_reminiscence.react.shortened import one_line, shortened
+from agent_reminiscence.react.shortened import one_line, shortened, shown_line
 from agent_reminiscence.react.stated_facts import stated_facts
 from agent_reminiscence.react.steps import call_text
+from agent_reminiscence.text.control_tokens import clean
 
 _logger = logging.getLogger("agent_reminiscence.react")
 
@@ -119,7 +120,7 @@ class LearningByModel:
         wanted.append(self._prompts.reflection if episode else "Leave success, outcome and lessons empty.")
         prompt = [wrap(TRANSCRIPT, _transcript(finished))]
         if known:
-            prompt.append(wrap(KNOWN, "\n".join(f"- {one_line(fact.content)}" for fact in known)))
+            prompt.append(wrap(KNOWN, "\n".join(f"- {shown_line(fact.content)}" for fact in known)))
         drawn = await self._ask("\n\n".join(wanted), "\n\n".join(prompt), _Drawn)
         return Learned(
             facts=tuple(one_line(fact) for fact in drawn.facts if fact.strip()) if facts else (),
@@ -134,7 +135,7 @@ class LearningByModel:
         spoken = "\n".join(summary_line(number, one) for number, one in enumerate(conversation.invocations, start=1))
         prompt = [wrap(TRANSCRIPT, spoken)]
         if facts:
-            listed = "\n".join(f"{number}. {one_line(fact.content)}" for number, fact in enumerate(facts, start=1))
+            listed = "\n".join(f"{number}. {shown_line(fact.content)}" for number, fact in enumerate(facts, start=1))
             prompt.append(wrap(KNOWN, listed))
         return await self._ask(self._prompts.promotion, "\n\n".join(prompt), Closing)
 
@@ -191,10 +192,10 @@ def _transcript(finished: Finished) -> str:
 
 
 def _step(step: AgentStep) -> str:
-    parts = [shortened(one_line(step.thought), _MAX_STEP_CHARACTERS)] if step.thought else []
+    parts = [shortened(shown_line(step.thought), _MAX_STEP_CHARACTERS)] if step.thought else []
     if step.action:
         parts.append(
-            f"{shortened(call_text(step), _MAX_STEP_CHARACTERS)}"
-            f" → {shortened(one_line(step.observation), _MAX_STEP_CHARACTERS)}"
+            f"{shortened(clean(call_text(step)), _MAX_STEP_CHARACTERS)}"
+            f" → {shortened(shown_line(step.observation), _MAX_STEP_CHARACTERS)}"
         )
     return " ".join(parts)

@@ -10,7 +10,7 @@ from pydantic_ai.messages import TextContent
 
 from agent_reminiscence.react.models import ConversationMemory, Episode, Fact, InvocationSummary, RecalledMemory
 from agent_reminiscence.react.prompts import ReactPrompts
-from agent_reminiscence.react.shortened import one_line, shortened
+from agent_reminiscence.react.shortened import shortened, shown_line
 from agent_reminiscence.text.tokens import TokenCounter, count_tokens
 
 FACTS: Final = register_tag("long_term_facts")
@@ -56,7 +56,7 @@ def render_episodes(episodes: Sequence[Episode]) -> str:
 def summary_line(number: int | None, one: InvocationSummary) -> str:
     """`3. 2026-11-26 User asked: …; agent did: …; result was: …`."""
     head = "" if number is None else f"{number}. "
-    asked, did, result = (shortened(one_line(text), _MAX_SAID) for text in (one.query, one.summary, one.result))
+    asked, did, result = (shortened(shown_line(text), _MAX_SAID) for text in (one.query, one.summary, one.result))
     return f"{head}{one.timestamp:%Y-%m-%d} User asked: {asked}; agent did: {did}; result was: {result}"
 
 
@@ -66,19 +66,19 @@ def _part(tag: RegisteredTag, heading: str, lines: Sequence[str]) -> TextContent
 
 
 def _fact(fact: Fact) -> str:
-    return f"- {one_line(fact.content)} (learned {fact.timestamp:%Y-%m-%d})"
+    return f"- {shown_line(fact.content)} (learned {fact.timestamp:%Y-%m-%d})"
 
 
 def _episode(one: Episode) -> str:
     ended = {True: "succeeded", False: "failed", None: "ended"}[one.success]
-    lines = [f"- Task of {one.timestamp:%Y-%m-%d}: {one_line(one.goal)}"]
+    lines = [f"- Task of {one.timestamp:%Y-%m-%d}: {shown_line(one.goal)}"]
     if one.outcome:
-        lines.append(f"  It {ended}: {one_line(one.outcome)}")
+        lines.append(f"  It {ended}: {shown_line(one.outcome)}")
     else:
         lines.append(f"  It {ended}.")
-    lines.extend(f"  Lesson: {one_line(lesson)}" for lesson in one.lessons)
+    lines.extend(f"  Lesson: {shown_line(lesson)}" for lesson in one.lessons)
     if one.steps:
-        lines.append("  Steps: " + " → ".join(one_line(step.action) or "thought" for step in one.steps))
+        lines.append("  Steps: " + " → ".join(shown_line(step.action) or "thought" for step in one.steps))
     return "\n".join(lines)
 
 

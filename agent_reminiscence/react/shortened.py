@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from agent_reminiscence.react.models import AgentStep
+from agent_reminiscence.text.control_tokens import clean
 
 _MAX_TEXT_CHARACTERS: Final = 1_000
 # Metadata hold 256 KiB, and an event 1 MiB; the rest is for what stands beside the steps.
@@ -34,6 +35,11 @@ def as_json_steps(steps: Sequence[AgentStep]) -> list[dict[str, Any]]:
 def one_line(text: str) -> str:
     """A text without line breaks, so that an entry is a line."""
     return " ".join(text.split())
+
+
+def shown_line(text: str) -> str:
+    """The same for a model: without invisible characters and control tokens."""
+    return one_line(clean(text))
 
 
 def shortened(text: str, most: int = _MAX_TEXT_CHARACTERS) -> str:

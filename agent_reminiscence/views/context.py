@@ -22,7 +22,7 @@ from pydantic import BaseModel
 
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.text.invisible import INVISIBLE
+from agent_reminiscence.text.control_tokens import clean
 from agent_reminiscence.text.tokens import TokenCounter, count_tokens
 from agent_reminiscence.views.episodic import EpisodicMemory, checked_window
 from agent_reminiscence.views.index import MemoryIndex
@@ -230,7 +230,7 @@ class ContextFollower:
 
 def quote(text: str) -> str:
     """`text` as data: fenced, and every line behind a bar, so that none can pass for a heading or end the fence."""
-    lines = INVISIBLE.sub("", text).splitlines()
+    lines = clean(text).splitlines()
     return "\n".join(["```scene", *(f"  | {line}".rstrip() for line in lines), "```"])
 
 

@@ -72,7 +72,13 @@ class SearchHit(FrozenModel):
     superseded_at: datetime | None
     speaker: str | None
     source: Source
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: dict[str, Any] = Field(
+        default_factory=dict, description="Of the turn that the chunk is from; empty for a text without turns."
+    )
+    memory_metadata: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Of the memory, in the version that the search is about, without `turns`, which holds positions.",
+    )
     derived_from: tuple[UUID, ...] = Field(
         default=(), description="The chunks a fact is based on; empty for a passage of a text."
     )

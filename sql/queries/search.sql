@@ -360,8 +360,9 @@ LEFT JOIN LATERAL (
 ) AS o ON true
 
 -- name: read_hits
--- The rows of some chunks, in no order.
-SELECT {include hit_columns}, m.key AS memory_key
+-- The rows of some chunks, in no order. What their memory says of itself, which may be long, stands in one row of each.
+SELECT {include hit_columns}, m.key AS memory_key,
+    CASE WHEN row_number() OVER (PARTITION BY c.memory_id) = 1 THEN (m.metadata - 'turns')::text END AS memory_metadata
 FROM unnest($(numbers)p::bigint[]) AS best (number)
 CROSS JOIN LATERAL (
     -- Looked up one by one: if the planner chose the join, it might read every chunk of the tenant.
@@ -372,7 +373,7 @@ CROSS JOIN LATERAL (
 -- name: read_standing
 -- The rows of the newest chunks that say what holds for good, the newest first; facts, which a model has concluded, are none
 -- of them. For a filter, which may admit the one but not the other, also those that repeat another.
-SELECT {include hit_columns}
+SELECT {include hit_columns}, (m.metadata - 'turns')::text AS memory_metadata
 FROM (
     SELECT *
     FROM memory_chunk
@@ -410,7 +411,7 @@ WHERE held.pinned = 'true' AND NOT EXISTS (
 -- The rows of what is pinned: the memory that was changed last first, each in the order of its text. A passage that
 -- repeats an earlier one has ended as a chunk, but is pinned where it stands. Of a long text only the first passages are
 -- looked at.
-SELECT {include hit_columns}, c.duplicate_of IS NOT NULL AS is_repetition
+SELECT {include hit_columns}, (m.metadata - 'turns')::text AS memory_metadata, c.duplicate_of IS NOT NULL AS is_repetition
 FROM ({which}) AS pinned
 CROSS JOIN LATERAL (
     SELECT * FROM memory_chunk

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
@@ -27,15 +28,26 @@ class HistoryRepository:
         return [event_from_row(row) for row in rows]
 
     async def name_as_then(self, db: SqlExecutor, request: SearchRequest, rows: Sequence[Row]) -> None:
-        """Give the rows of a search of another moment the titles their memories had then; others keep theirs."""
+        """Give the rows of a search of another moment the titles and metadata that their memories had then.
+
+        Rows of any other search keep theirs.
+        """
         if request.as_of is None or not rows:
             return
-        memory_ids = {row["memory_id"] for row in rows}
-        titles = await self.find_titles(
-            db, request.external_id, list(memory_ids), as_of=request.as_of, known_at=request.known_at
-        )
+        params = {
+            "external_id": request.external_id,
+            "memory_ids": sorted({str(row["memory_id"]) for row in rows}),
+            "as_of": request.as_of,
+            "known_at": request.known_at,
+        }
+        then = {UUID(row["memory_id"]): row for row in await db.fetch_all(_SQL["read_past_memories"], params)}
         for row in rows:
-            row["title"] = titles.get(row["memory_id"], row["title"])
+            past = then.get(row["memory_id"])
+            if past is None:
+                continue
+            row["title"] = past["title"] or row["title"]
+            metadata = json.loads(past["metadata"] or "{}") or {}
+            row["memory_metadata"] = {name: value for name, value in metadata.items() if name != "turns"}
 
     async def find_titles(
         self, db: SqlExecutor, external_id: str, memory_ids: Sequence[UUID], *, as_of: datetime, known_at: datetime

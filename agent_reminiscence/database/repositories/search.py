@@ -407,7 +407,14 @@ class SearchRepository:
             "with_outcomes": with_outcomes,
             "reported_by": request.reported_by,
         }
-        return {row.pop("number"): row for row in await fetch(_SQL["read_hits"], params)}
+        rows = await fetch(_SQL["read_hits"], params)
+        # Read and parsed once for all chunks of a memory.
+        of_memory = {
+            row["memory_id"]: json.loads(row["memory_metadata"]) for row in rows if row["memory_metadata"] is not None
+        }
+        for row in rows:
+            row["memory_metadata"] = of_memory[row["memory_id"]]
+        return {row.pop("number"): row for row in rows}
 
     def standing(self, request: SearchRequest, *, sources: Sequence[Source], most: int) -> Statement:
         """Return the statement that reads what holds for good, the newest first, as rows of `read_hits`.
@@ -519,6 +526,8 @@ def as_hit(row: Row) -> Row:
         row["memory_version"] = current_version
         row["span_start"], row["span_end"] = current_start, current_start + len(row["content"])
     row["metadata"] = json.loads(row["metadata"])
+    if isinstance(row["memory_metadata"], str):
+        row["memory_metadata"] = json.loads(row["memory_metadata"])
     row["derived_from"] = tuple(row["derived_from"] or ())
     row["chunk_id"], row["memory_id"] = UUID(row["chunk_id"]), UUID(row["memory_id"])
     return row

@@ -215,6 +215,7 @@ async def _recall(call: Call, asked: RecallArguments) -> tuple[Recalled, str]:
             source=hit.source,
             tier=hit.tier,
             match=round(hit.match, 3),
+            memory_metadata=hit.memory_metadata or None,
         )
         for number, hit in enumerate(result.hits, start=1)
     ]

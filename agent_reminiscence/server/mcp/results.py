@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from pydantic import Field
@@ -35,6 +36,7 @@ class Hit(Result):
     source: Source
     tier: Tier
     match: float = Field(description="0 to 1: how much of the question it covers.")
+    memory_metadata: dict[str, Any] | None = Field(default=None, description="Of its memory, if it has any.")
 
 
 class Standing(Result):

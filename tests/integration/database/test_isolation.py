@@ -817,6 +817,9 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
     },
     "history": {
         "read_memory_events_of_stream": lambda w: _stream(w) | {"after": 0, "known_at": None, "limit": 100},
+        "read_past_memories": lambda w: (
+            _stream(w) | {"memory_ids": [str(w.victim.memory_id)], "as_of": _LATER, "known_at": _LATER}
+        ),
         "find_titles": lambda w: (
             _stream(w) | {"memory_ids": [str(w.victim.memory_id)], "as_of": _LATER, "known_at": _LATER}
         ),

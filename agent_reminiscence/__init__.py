@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         ImportedMemory,
         ImportReport,
         MessageImportReport,
+        SkippedMessage,
     )
     from agent_reminiscence.domain.turn import Turn
     from agent_reminiscence.domain.usage import MemoryUsage, TenantOverview, TierUsage
@@ -182,6 +183,7 @@ __all__ = [
     "RunOutcome",
     "SaidFrom",
     "SearchHit",
+    "SkippedMessage",
     "Step",
     "StoreError",
     "StoreTimeoutError",
@@ -287,6 +289,7 @@ _MODULES: Final = {
         "ImportedMemory",
         "ImportReport",
         "MessageImportReport",
+        "SkippedMessage",
     ),
     "domain.turn": ("Turn",),
     "domain.usage": (

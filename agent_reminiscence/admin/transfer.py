@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from agent_reminiscence.admin.topic import Topic
@@ -89,6 +89,7 @@ class TransferAdmin(Topic):
         title: str | None = None,
         source: Source = "import",
         actor: str | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
         progress: Callable[[MessageImportReport], None] | None = None,
     ) -> MessageImportReport:
         """Remember chat messages: one memory per conversation, like the `ingest` command.
@@ -104,16 +105,20 @@ class TransferAdmin(Topic):
             title: Title of that conversation; the others append their id to it. None is "Conversation".
             source: Trust label of the messages.
             actor: Who imports them.
+            on_error: What to do with a message that cannot be read, such as one with an object as its content or with
+                milliseconds as its time. "raise" stops the import; "skip" leaves that message out and names its number
+                in the report's `skipped`.
             progress: Called after each batch with the report so far.
 
         Returns:
             What became of them. An existing memory is left unchanged, even if title, source or actor differ; it is
             recognised by its words, speakers, times and conversation. A conversation with an id that has grown since
-            it was imported is appended to: the memory that holds its beginning gets the rest.
+            it was imported is appended to: the memory that holds its beginning gets the rest. Characters that cannot be
+            stored (NUL, halves of surrogate pairs) become U+FFFD, and `replaced_characters` counts them.
 
         Raises:
-            InvalidInputError: An argument is invalid, or a message is; the error names its number, from 1. Memories
-                completed before it are kept. Correct the message and repeat the import.
+            InvalidInputError: An argument is invalid, or a message is, unless it is skipped; the error names its
+                number, from 1. Memories completed before it are kept. Correct the message and repeat the import.
             QuotaExceededError: A batch would exceed a limit of `external_id`; earlier batches are kept.
             StoreError: The store is unavailable; earlier writes are kept.
         """
@@ -127,6 +132,7 @@ class TransferAdmin(Topic):
             title="Conversation" if title is None else validation.title(title),
             source=validation.source(source),
             actor=validation.optional_identifier("actor", actor),
+            skips_faults=validation.on_error(on_error) == "skip",
         )
         return await self._services.bulk.import_messages(request, messages, note=progress or no_progress)
 

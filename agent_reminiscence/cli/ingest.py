@@ -19,16 +19,24 @@ def ingest(
         Literal["txt", "md", "json", "jsonl", "zip"] | None,
         Parameter(name="--format", help="Read every file in this format; required for standard input."),
     ] = None,
+    on_error: Annotated[
+        Literal["refuse", "skip"],
+        Parameter(
+            help="What to do with a message of a chat that cannot be read: refuse its file, or skip the message and"
+            " name it at the end."
+        ),
+    ] = "refuse",
     as_json: AsJson = False,
     database: Database = HERE,
 ) -> int:
     """Remember documents (.txt, .md) and chats (.json, .jsonl).
 
     A document becomes one memory, a chat one per conversation. All files are checked before anything is written; a
-    faulty file is skipped entirely and named at the end, and the exit code is 1. Content imported before is not
-    imported again, even from another path, so the same command resumes an interrupted ingest.
+    faulty file is skipped entirely and named at the end, and the exit code is 1; with --on-error skip, only the
+    messages that cannot be read are. Content imported before is not imported again, even from another path, so the same
+    command resumes an interrupted ingest.
     """
     # Imported here: reading files brings most of the library.
     from agent_reminiscence.cli.ingestion import remember
 
-    return remember(paths, external_id, file_format, database, as_json=as_json)
+    return remember(paths, external_id, file_format, database, skips_faults=on_error == "skip", as_json=as_json)

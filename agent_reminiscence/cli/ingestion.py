@@ -19,22 +19,31 @@ from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.transfer.batches import batches
 from agent_reminiscence.services.transfer.files import STANDARD_INPUT, find_sources, read_memories
+from agent_reminiscence.services.transfer.messages import FaultHandler, refuse
 from agent_reminiscence.services.transfer.parts import Format, Refusal, SourceFile
+from agent_reminiscence.text.storable import UNSTORABLE_RULE
 
 
 def remember(
-    paths: Sequence[Path], external_id: str, file_format: Format | None, database: Database, *, as_json: bool
+    paths: Sequence[Path],
+    external_id: str,
+    file_format: Format | None,
+    database: Database,
+    *,
+    skips_faults: bool,
+    as_json: bool,
 ) -> int:
     """Remember what files and folders hold; returns the exit code.
 
     Args:
         paths: `-` is standard input.
         file_format: Of every file; None goes by their extensions.
+        skips_faults: Leave out the messages that cannot be read, and not the files that they are in.
     """
     tenant = validation.external_id(external_id)
     # The work this queues is left to a worker: it would take longer than the command itself.
     config = database.config(worker=False)
-    report = _IngestReport()
+    report = _IngestReport(skips_faults=skips_faults)
     with _sources(paths, file_format) as sources:
         try:
             # Outside the event loop, which would notice Ctrl-C only afterwards.
@@ -46,7 +55,7 @@ def remember(
     _report_ingest(report, tenant, as_json=as_json)
     if report.is_interrupted:
         return EXIT_INTERRUPTED
-    return EXIT_WRONG if report.refusals else EXIT_OK
+    return EXIT_WRONG if report.refusals or report.skipped else EXIT_OK
 
 
 @contextmanager
@@ -73,26 +82,38 @@ def _sources(paths: Sequence[Path], file_format: Format | None) -> Iterator[list
 class _IngestReport:
     """What became of the sources."""
 
+    skips_faults: bool = False
     found: int = 0
     added: int = 0
     grown: int = 0
     unchanged: int = 0
     empty_files: int = 0
     silent_messages: int = 0
+    replaced_characters: int = 0
     redactions: int = 0
     refusals: list[Refusal] = field(default_factory=list)
+    skipped: list[Refusal] = field(default_factory=list)
     is_interrupted: bool = False
 
     def refuse(self, name: str, error: InvalidInputError | OSError) -> None:
         reason = error.strerror if isinstance(error, OSError) else None
         self.refusals.append(Refusal(name, reason or str(error)))
 
+    def faults_of(self, source: SourceFile) -> FaultHandler:
+        """What is done with a message of the file that cannot be read."""
+        if not self.skips_faults:
+            return refuse
+        return lambda error: self.skipped.append(Refusal(source.name, str(error)))
+
     def count(self, item: ImportedMemory, written: AddedMemory) -> None:
         self.added += written.added
         self.grown += written.has_grown
         self.unchanged += not (written.added or written.has_grown)
         self.silent_messages += item.silent_messages
-        self.redactions += sum(written.redactions.values()) if written.added or written.has_grown else 0
+        unstorable = written.redactions.get(UNSTORABLE_RULE, 0)
+        self.replaced_characters += item.replaced_characters + unstorable
+        if written.added or written.has_grown:
+            self.redactions += sum(written.redactions.values()) - unstorable
 
 
 def _check_sources(sources: Sequence[SourceFile | Refusal], report: _IngestReport) -> dict[SourceFile, int]:
@@ -105,7 +126,7 @@ def _check_sources(sources: Sequence[SourceFile | Refusal], report: _IngestRepor
                 report.refusals.append(source)
                 continue
             try:
-                memories, characters = _measure(source, bar.advance)
+                memories, characters = _measure(source, bar.advance, report.faults_of(source))
             except (InvalidInputError, OSError) as error:
                 report.refuse(source.name, error)
             else:
@@ -124,10 +145,10 @@ def _size(source: SourceFile) -> int:
         return 0
 
 
-def _measure(source: SourceFile, advance: Callable[[float], None]) -> tuple[int, int]:
+def _measure(source: SourceFile, advance: Callable[[float], None], on_fault: FaultHandler) -> tuple[int, int]:
     """How many memories the source holds, and how many characters."""
     memories = characters = 0
-    for item in read_memories(source, note=advance):
+    for item in read_memories(source, note=advance, on_fault=on_fault):
         memories += 1
         characters += len(item.content)
     return memories, characters
@@ -159,7 +180,9 @@ async def _remember(
         vectors = _Vectors(bar)
         async with AgentMem(config) as memory:
             for source in sources:
-                found = batches(read_memories(source))
+                # What is skipped was named when the file was checked.
+                on_fault = (lambda error: None) if report.skips_faults else refuse
+                found = batches(read_memories(source, on_fault=on_fault))
                 try:
                     # In a thread: a long chat is read whole before its first conversation is complete.
                     while batch := await asyncio.to_thread(next, found, None):
@@ -191,6 +214,8 @@ def _report_ingest(report: _IngestReport, tenant: str, *, as_json: bool) -> None
     if as_json:
         for refusal in refusals:
             write_json({"file": refusal.name, "status": "refused", "reason": refusal.reason})
+        for skipped in report.skipped:
+            write_json({"file": skipped.name, "status": "message_skipped", "reason": skipped.reason})
         write_json(
             {
                 "added": report.added,
@@ -198,6 +223,8 @@ def _report_ingest(report: _IngestReport, tenant: str, *, as_json: bool) -> None
                 "unchanged": report.unchanged,
                 "empty_files": report.empty_files,
                 "messages_without_text": report.silent_messages,
+                "messages_skipped": len(report.skipped),
+                "replaced_characters": report.replaced_characters,
                 "redactions": report.redactions,
                 "refused": len(refusals),
                 "interrupted": report.is_interrupted,
@@ -214,8 +241,14 @@ def _report_ingest(report: _IngestReport, tenant: str, *, as_json: bool) -> None
             say(out, f"{count(report.empty_files, 'file is', 'files are')} empty.")
         if silent := report.silent_messages:
             say(out, f"{count(silent, 'message without text was', 'messages without text were')} skipped.")
+        if replaced := report.replaced_characters:
+            say(out, f"{count(replaced, 'character', 'characters')} that cannot be stored became U+FFFD.")
         if report.redactions:
             say(out, f"{count(report.redactions, 'secret was', 'secrets were')} replaced by [redacted:…].")
+    if report.skipped:
+        complain(f"{count(len(report.skipped), 'message', 'messages')} that cannot be read were skipped:")
+        for skipped in report.skipped:
+            complain(f"  {skipped.name}: {skipped.reason}")
     if refusals:
         complain(f"{count(len(refusals), 'file was', 'files were')} not imported:")
         for refusal in refusals:

@@ -20,6 +20,7 @@ class ImportedMemory:
 
     Attributes:
         silent_messages: Chat messages without text that were skipped since the previous memory.
+        replaced_characters: Characters that cannot be stored and are U+FFFD now, in what was read since then.
     """
 
     title: str
@@ -28,6 +29,7 @@ class ImportedMemory:
     occurred_at: datetime | None
     conversation_id: str | None = None
     silent_messages: int = 0
+    replaced_characters: int = 0
 
     @property
     def idempotency_key(self) -> str:
@@ -56,12 +58,32 @@ class AddedMemory(FrozenModel):
     )
 
 
+class SkippedMessage(FrozenModel):
+    """A message that was not imported because it cannot be read."""
+
+    number: int = Field(description="Its number among the messages that were passed, from 1.")
+    reason: str
+
+
+MAX_SKIPPED_NAMED = 1_000
+
+
 class MessageImportReport(FrozenModel):
     """The outcome of a message import, as far as written."""
 
     external_id: str
-    messages: int = Field(default=0, description="Messages read.")
-    messages_without_text: int = Field(default=0, description="Those of them skipped because they have no text.")
+    messages: int = Field(default=0, description="Messages read, without those that were skipped.")
+    messages_without_text: int = Field(default=0, description="Those of them left out because they have no text.")
+    messages_skipped: int = Field(
+        default=0, description='Messages that cannot be read and were skipped, with `on_error="skip"`.'
+    )
+    skipped: tuple[SkippedMessage, ...] = Field(
+        default=(), description="The first 1,000 of them: the number of each, and why it cannot be read."
+    )
+    replaced_characters: int = Field(
+        default=0,
+        description="Characters that cannot be stored (NUL, halves of surrogate pairs) and were replaced by U+FFFD.",
+    )
     added: int = Field(default=0, description="New memories.")
     grown: int = Field(default=0, description="Memories that held the beginning of a conversation and got the rest.")
     unchanged: int = Field(default=0, description="Memories that already existed and were left unchanged.")

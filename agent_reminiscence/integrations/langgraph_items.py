@@ -23,6 +23,7 @@ from agent_reminiscence.domain.filter import MAX_CONDITIONS, Filter
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.integrations.exact_json import is_respelled
+from agent_reminiscence.text.storable import free_key, storable_text
 
 KEY_PREFIX: Final = "langgraph/"
 """How the keys of all memories that are items begin."""
@@ -89,6 +90,8 @@ def metadata(namespace: Namespace, key: str, value: Mapping[str, Any]) -> dict[s
         InvalidInputError: A name is no text, or the item is too large.
     """
     within = [".".join(namespace[:depth]) for depth in range(1, len(namespace) + 1)]
+    for identifier in (*namespace, key):
+        _text("namespace or key", identifier)
     about = {"namespace": list(namespace), "key": key, "within": within, "is_searched": False}
     made = {ABOUT: _copied("namespace or key", about, 1), VALUE: _spelled(value)}
     size = len(json.dumps(made, ensure_ascii=False).encode())
@@ -165,9 +168,10 @@ def _copied(name: str, value: object, depth: int) -> Any:
                 raise InvalidInputError(f"the {name} holds {value!r}, which JSON cannot represent")
             return value
         case str():
-            return _text(name, value)
+            return _value_text(name, value)
         case Mapping():
-            return {_text(name, key): _copied(name, inner, depth + 1) for key, inner in value.items()}
+            taken = {key for key in value if isinstance(key, str)}
+            return {_value_text(name, key, taken): _copied(name, inner, depth + 1) for key, inner in value.items()}
         case list() | tuple():
             return [_copied(name, inner, depth + 1) for inner in value]
     raise InvalidInputError(
@@ -175,9 +179,21 @@ def _copied(name: str, value: object, depth: int) -> Any:
     )
 
 
-def _text(name: str, value: object) -> str:
+def _value_text(name: str, value: object, taken: set[str] | None = None) -> str:
+    """A text of a value; a character that cannot be stored becomes U+FFFD.
+
+    Args:
+        taken: The keys of its object, of which it is one.
+    """
     if not isinstance(value, str):
         raise InvalidInputError(f"the {name} has the key {value!r}; keys of JSON are str")
+    return storable_text(value) if taken is None else free_key(value, taken)
+
+
+def _text(name: str, value: object) -> str:
+    """A part of what an item is found by, as it is."""
+    if not isinstance(value, str):
+        raise InvalidInputError(f"the {name} must be a str, not {type(value).__name__}")
     if "\x00" in value:
         raise InvalidInputError(f"the {name} holds a NUL character, which PostgreSQL cannot store; remove it")
     try:

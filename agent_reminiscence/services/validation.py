@@ -6,7 +6,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -27,6 +27,7 @@ from agent_reminiscence.domain.trust import SOURCES, Source
 from agent_reminiscence.domain.turn import RESERVED_TURN_KEYS, Turn
 from agent_reminiscence.domain.wording import kind_of
 from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.text.storable import storable_text
 
 MAX_DESCRIPTION_CHARACTERS: Final = 10_000
 MAX_METADATA_DEPTH: Final = 16
@@ -160,16 +161,14 @@ def _turn(name: str, value: object) -> Turn:
     if unknown := [field for field in fields if field not in Turn.model_fields]:
         known = ", ".join(Turn.model_fields)
         raise InvalidInputError(f"{name} has the unknown field {quoted(unknown[0])}; a turn has {known}")
-    said = json_object(f"{name}.metadata", fields.get("metadata") or {}, constants.MAX_METADATA_BYTES)
+    said = json_object(f"{name}.metadata", fields.get("metadata") or {}, constants.MAX_METADATA_BYTES, is_exact=False)
     if reserved := sorted(RESERVED_TURN_KEYS.intersection(said)):
         raise InvalidInputError(
             f"{name}.metadata has the key {reserved[0]!r}, which is a field of the turn itself; rename it"
         )
     speaker = fields.get("speaker")
     return Turn(
-        text=not_blank(
-            f"{name}.text", plain_text(f"{name}.text", fields.get("text"), constants.MAX_CONTENT_CHARACTERS)
-        ),
+        text=not_blank(f"{name}.text", said_text(f"{name}.text", fields.get("text"), constants.MAX_CONTENT_CHARACTERS)),
         speaker=None if speaker is None else _speaker(f"{name}.speaker", speaker),
         time=optional_moment(f"{name}.time", fields.get("time")),
         id=_turn_id(f"{name}.id", fields.get("id")),
@@ -184,10 +183,11 @@ def _turn_id(name: str, value: object) -> str | None:
 
 def _speaker(name: str, value: object) -> str:
     """Who speaks, as it stands before the words in the text: on one line, without a colon."""
-    text = identifier(name, value)
+    # A name is a text like what is said; it identifies nobody.
+    text = identifier(name, storable_text(value) if isinstance(value, str) else value)
     if ":" in text:
         raise InvalidInputError(f"{name} {quoted(text)} has a colon, which ends the name in the text; leave it out")
-    return text
+    return str(value)
 
 
 def _named(name: str, value: object) -> list[object]:
@@ -209,27 +209,27 @@ def _key_prefix(value: object) -> str:
 
 def title(value: object) -> str:
     """A title: at least one visible character."""
-    return not_blank("title", plain_text("title", value, constants.MAX_TITLE_CHARACTERS))
+    return not_blank("title", said_text("title", value, constants.MAX_TITLE_CHARACTERS))
 
 
 def content(value: object, name: str = "content") -> str:
     """The text of a memory, or what is added to it."""
-    return not_blank(name, plain_text(name, value, constants.MAX_CONTENT_CHARACTERS))
+    return not_blank(name, said_text(name, value, constants.MAX_CONTENT_CHARACTERS))
 
 
 def description(value: object) -> str | None:
     """A description, or None."""
-    return None if value is None else plain_text("description", value, MAX_DESCRIPTION_CHARACTERS)
+    return None if value is None else said_text("description", value, MAX_DESCRIPTION_CHARACTERS)
 
 
 def note(value: object) -> str | None:
     """A remark about how a run ended, or None."""
-    return None if value is None else not_blank("note", plain_text("note", value, MAX_NOTE_CHARACTERS))
+    return None if value is None else not_blank("note", said_text("note", value, MAX_NOTE_CHARACTERS))
 
 
 def query(value: object, name: str = "query") -> str:
-    """A question."""
-    return not_blank(name, plain_text(name, value, MAX_QUERY_CHARACTERS))
+    """A question; what no stored text has in it becomes U+FFFD."""
+    return not_blank(name, storable_text(said_text(name, value, MAX_QUERY_CHARACTERS)))
 
 
 def refresh(value: object) -> ProfileRefresh:
@@ -252,7 +252,7 @@ def erased_text(value: object) -> str:
 
 def metadata(value: object) -> dict[str, Any]:
     """A JSON object within the limits of size and depth; None becomes an empty one."""
-    return json_object("metadata", {} if value is None else value, constants.MAX_METADATA_BYTES)
+    return json_object("metadata", {} if value is None else value, constants.MAX_METADATA_BYTES, is_exact=False)
 
 
 def memory_metadata(value: object, text: str | None) -> dict[str, Any]:
@@ -263,7 +263,7 @@ def memory_metadata(value: object, text: str | None) -> dict[str, Any]:
     """
     checked = metadata(value)
     if isinstance(checked.get("speaker"), str):
-        plain_text("metadata['speaker']", checked["speaker"], constants.MAX_ID_CHARACTERS)
+        said_text("metadata['speaker']", checked["speaker"], constants.MAX_ID_CHARACTERS)
     turns = checked.get("turns")
     if turns is None:
         return checked
@@ -284,18 +284,22 @@ def memory_metadata(value: object, text: str | None) -> dict[str, Any]:
             )
         if not isinstance(turn.get("speaker"), str | None):
             raise InvalidInputError(f"metadata['turns'][{number}]['speaker'] must be a str or None")
-        plain_text(f"metadata['turns'][{number}]['speaker']", turn.get("speaker") or "", constants.MAX_ID_CHARACTERS)
+        said_text(f"metadata['turns'][{number}]['speaker']", turn.get("speaker") or "", constants.MAX_ID_CHARACTERS)
         previous = start
     return checked
 
 
-def json_object(name: str, value: object, max_bytes: int) -> dict[str, Any]:
-    """A JSON object, copied, limited to `max_bytes` of UTF-8 and in depth."""
+def json_object(name: str, value: object, max_bytes: int, *, is_exact: bool = True) -> dict[str, Any]:
+    """A JSON object, copied, limited to `max_bytes` of UTF-8 and in depth.
+
+    Args:
+        is_exact: Refuse texts that cannot be stored as they are; False leaves them to the scrubber.
+    """
     if not isinstance(value, Mapping):
         raise InvalidInputError(f"{name} must be a mapping, not {type(value).__name__}")
-    copied = _json(name, value, depth=1)
+    copied = _json(name, value, depth=1, text=plain_text if is_exact else said_text)
     try:
-        size = len(json.dumps(copied, ensure_ascii=False, allow_nan=False).encode())
+        size = len(json.dumps(copied, ensure_ascii=False, allow_nan=False).encode(errors="surrogatepass"))
     except ValueError as error:
         # Integers of more than 4,300 digits cannot be written out.
         raise InvalidInputError(f"{name} is not JSON: {error}") from None
@@ -322,6 +326,15 @@ def moment(name: str, value: object) -> datetime:
 def optional_moment(name: str, value: object) -> datetime | None:
     """An optional time with a zone."""
     return None if value is None else moment(name, value)
+
+
+def on_error(value: object) -> Literal["raise", "skip"]:
+    """What an import does with a message that cannot be read."""
+    if value == "raise":
+        return "raise"
+    if value == "skip":
+        return "skip"
+    raise InvalidInputError(f"on_error {quoted(value)} is unknown; choose raise or skip")
 
 
 def source(value: object) -> Source:
@@ -475,23 +488,29 @@ def event_kind(value: object) -> str:
     return text
 
 
-def plain_text(name: str, value: object, limit: int) -> str:
-    """Text of at most `limit` characters that can be stored."""
+def said_text(name: str, value: object, limit: int) -> str:
+    """Text of at most `limit` characters, in which the scrubber replaces what cannot be stored."""
     if not isinstance(value, str):
         raise InvalidInputError(f"{name} must be a str, not {type(value).__name__}")
     if len(value) > limit:
         raise InvalidInputError(f"{name} has {len(value):,} characters; the limit is {limit:,}")
-    if "\x00" in value:
+    return value
+
+
+def plain_text(name: str, value: object, limit: int) -> str:
+    """Text of at most `limit` characters that can be stored as it is, such as an identifier."""
+    text = said_text(name, value, limit)
+    if "\x00" in text:
         raise InvalidInputError(
-            f"{name} has a NUL character at position {value.index(chr(0)):,}, which PostgreSQL cannot store"
+            f"{name} has a NUL character at position {text.index(chr(0)):,}, which PostgreSQL cannot store"
         )
     try:
-        value.encode()
+        text.encode()
     except UnicodeEncodeError as error:
         raise InvalidInputError(
             f"{name} has a lone surrogate at position {error.start:,}, which is not Unicode text"
         ) from None
-    return value
+    return text
 
 
 def not_blank(name: str, text: str) -> str:
@@ -501,15 +520,15 @@ def not_blank(name: str, text: str) -> str:
     return text
 
 
-def _json(name: str, value: object, *, depth: int) -> Any:
-    """A copy of `value` made only of dict, list, str, int, float, bool and None."""
+def _json(name: str, value: object, *, depth: int, text: Callable[[str, object, int], str]) -> Any:
+    """A copy of `value` made only of dict, list, str, int, float, bool and None; `text` checks its texts."""
     if depth > MAX_METADATA_DEPTH + 1:
         raise InvalidInputError(f"{name} is nested deeper than {MAX_METADATA_DEPTH} levels")
     match value:
         case None | bool():
             return value
         case str():
-            return plain_text(f"a string in {name}", value, constants.MAX_EVENT_PAYLOAD_BYTES)
+            return text(f"a string in {name}", value, constants.MAX_EVENT_PAYLOAD_BYTES)
         case int():
             return int(value)
         case float():
@@ -521,11 +540,13 @@ def _json(name: str, value: object, *, depth: int) -> Any:
                 if not isinstance(key, str):
                     raise InvalidInputError(f"{name} has the key {quoted(key)}; JSON keys must be str")
             return {
-                plain_text(f"a key in {name}", key, constants.MAX_METADATA_BYTES): _json(name, item, depth=depth + 1)
+                text(f"a key in {name}", key, constants.MAX_METADATA_BYTES): _json(
+                    name, item, depth=depth + 1, text=text
+                )
                 for key, item in value.items()
             }
         case list() | tuple():
-            return [_json(name, item, depth=depth + 1) for item in value]
+            return [_json(name, item, depth=depth + 1, text=text) for item in value]
     raise InvalidInputError(f"{name} holds {kind_of(value)}, which is not JSON; convert it to text or numbers first")
 
 

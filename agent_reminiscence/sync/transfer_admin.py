@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 from agent_reminiscence.domain.progress import Step
@@ -85,6 +85,7 @@ class TransferAdmin(Twin):
         title: str | None = None,
         source: Source = "import",
         actor: str | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
         progress: Callable[[MessageImportReport], None] | None = None,
     ) -> MessageImportReport:
         """Remember chat messages: one memory per conversation, like the `ingest` command.
@@ -100,16 +101,20 @@ class TransferAdmin(Twin):
             title: Title of that conversation; the others append their id to it. None is "Conversation".
             source: Trust label of the messages.
             actor: Who imports them.
+            on_error: What to do with a message that cannot be read, such as one with an object as its content or with
+                milliseconds as its time. "raise" stops the import; "skip" leaves that message out and names its number
+                in the report's `skipped`.
             progress: Called after each batch with the report so far.
 
         Returns:
             What became of them. An existing memory is left unchanged, even if title, source or actor differ; it is
             recognised by its words, speakers, times and conversation. A conversation with an id that has grown since
-            it was imported is appended to: the memory that holds its beginning gets the rest.
+            it was imported is appended to: the memory that holds its beginning gets the rest. Characters that cannot be
+            stored (NUL, halves of surrogate pairs) become U+FFFD, and `replaced_characters` counts them.
 
         Raises:
-            InvalidInputError: An argument is invalid, or a message is; the error names its number, from 1. Memories
-                completed before it are kept. Correct the message and repeat the import.
+            InvalidInputError: An argument is invalid, or a message is, unless it is skipped; the error names its
+                number, from 1. Memories completed before it are kept. Correct the message and repeat the import.
             QuotaExceededError: A batch would exceed a limit of `external_id`; earlier batches are kept.
             StoreError: The store is unavailable; earlier writes are kept.
         """
@@ -121,6 +126,7 @@ class TransferAdmin(Twin):
                 title=title,
                 source=source,
                 actor=actor,
+                on_error=on_error,
                 progress=progress,
             )
         )

@@ -451,3 +451,30 @@ async def test_a_cancelled_turn_is_there_once_or_not_at_all(memory: AgentMem, te
     assert [turn.text for turn in await _turns(memory, tenant)] == [f"Turn {number}." for number in range(40)]
     assert await head_of(memory, tenant) == 40
     assert (await memory.admin.verify(tenant)).ok
+
+
+async def test_turns_and_memories_take_any_characters(memory: AgentMem, tenant: str) -> None:
+    """What a model or a tool says is recorded, with U+FFFD for what cannot be stored, and the write counts it."""
+    said = Turn(text="It\x00is \ud83d red.", speaker="tool\x00", metadata={"k\ud800": ["\x00"]}, id="t-1")
+
+    added = await memory.conversation(tenant, "chat").add_turns([said])
+    repeated = await memory.conversation(tenant, "chat").add_turns([said])
+    note = await memory.create_active_memory(
+        tenant, "A\x00", "\ud800pier", description="\x00", metadata={"turns": [{"start": 0, "speaker": "An\x00a"}]}
+    )
+    updated = await memory.update_active_memory(tenant, note.id, append="And \x00 more.", idempotency_key="k")
+    once_more = await memory.update_active_memory(tenant, note.id, append="And \x00 more.", idempotency_key="k")
+
+    [turn] = await memory.conversation(tenant, "chat").turns()
+    assert (turn.text, turn.speaker, turn.metadata) == ("It\ufffdis \ufffd red.", "tool\ufffd", {"k\ufffd": ["\ufffd"]})
+    assert added.write is not None
+    assert added.write.redactions == {"unstorable-character": 5}
+    assert repeated.write is None
+    assert (note.title, note.content, note.description) == ("A\ufffd", "\ufffdpier", "\ufffd")
+    assert note.metadata["turns"][0]["speaker"] == "An\ufffda"
+    assert updated.content == "\ufffdpier\n\nAnd \ufffd more."
+    assert once_more.version == updated.version
+    assert (await memory.retrieve_memories(tenant, "pier \x00\ud800")).hits
+    with pytest.raises(InvalidInputError, match="id has a NUL character"):
+        await memory.conversation(tenant, "chat").add("user", "Hi", id="a\x00")
+    assert (await memory.admin.verify(tenant)).ok

@@ -29,6 +29,7 @@ from agent_reminiscence import (
     MessageImportReport,
     QuotaExceededError,
 )
+from agent_reminiscence.config.constants import MAX_TEXT_CHUNKS
 from agent_reminiscence.database.connection import open_connection
 from agent_reminiscence.resilience import retries
 from agent_reminiscence.services.transfer import batches, chats
@@ -359,7 +360,7 @@ async def test_an_import_lets_other_tasks_run(memory: AgentMem, tenant: str) -> 
         ({"role": "user", "content": "x", "timestamp": "noon"}, "message 3: 'noon' is not a time"),
         ({"role": "user", "content": "x", "timestamp": datetime(2026, 1, 1)}, "message 3: .* no time zone"),  # noqa: DTZ001
         ({"role": "user", "content": "x", "id": 1.5}, "message 3: an id must be"),
-        ({"role": "user", "content": "a\x00b"}, "message 3: a NUL character"),
+        ({"role": "user", "content": "x", "conversation_id": "a\x00b"}, "message 3: an id has a NUL character"),
         ("Hello", "message 3: a message must be an object"),
         (None, "message 3: a message must be an object"),
         ({"messages": [{"role": "user"}]}, "message 3, message 1: the message has no content"),
@@ -390,6 +391,80 @@ async def test_what_was_complete_before_a_bad_message_stays_and_the_rest_follows
     assert [text[:2] for text in await _memories(memory, tenant)] == [
         text[:2] for text in await _memories(memory, f"{tenant}-office")
     ]
+
+
+async def test_a_character_that_cannot_be_stored_is_replaced_and_stops_no_import(memory: AgentMem, tenant: str) -> None:
+    """One NUL or half a surrogate pair is no reason to lose a thousand messages, or to store them twice."""
+    messages = make_messages(40, length=3)
+    messages[7]["text"] = "In the hall\x00 we counted \ud83d lamps."
+    messages[11]["speaker"] = "An\x00a"
+    messages[50]["text"] = "Half \udc00 and a whole \ud83d\ude00."
+
+    report = await memory.admin.import_messages(tenant, messages)
+    again = await memory.admin.import_messages(tenant, messages)
+
+    assert (report.messages, report.added, report.replaced_characters) == (120, 40, 4)
+    assert (again.added, again.unchanged, again.replaced_characters) == (0, 40, 4)
+    stored = [note.content for note in await memory.get_active_memories(tenant)]
+    assert len(stored) == 40
+    assert any("In the hall\ufffd we counted \ufffd lamps." in text for text in stored)
+    assert any("Half \ufffd and a whole 😀." in text for text in stored)
+    assert (await memory.admin.verify(tenant)).ok
+
+
+_UNREADABLE: dict[int, tuple[Any, str]] = {
+    3: ({"role": "user", "content": {"text": "an object"}}, "the content is neither text nor"),
+    6: ({"role": "user", "content": "x", "time": 1740816060000}, "looks like milliseconds"),
+    9: ({"role": "u" * 300, "content": "x"}, "the speaker has 300 characters"),
+    12: ("no mapping", "a message must be an object"),
+    15: ({"role": "user", "content": "x", "id": "a\x00"}, "an id has a NUL character"),
+    18: ({"title": "A", "content": "x", "metadata": {"k": "v" * 300_000}}, "metadata takes"),
+    21: (
+        {"role": "user", "content": "x", "conversation_id": "sk-" + "proj-" + "Xa9" * 30},
+        "conversation_id looks like a secret",
+    ),
+}
+
+
+async def test_what_cannot_be_read_is_skipped_and_named(memory: AgentMem, tenant: str) -> None:
+    """All else is imported, once; and nothing that was skipped stops the next one."""
+    good = make_messages(10, length=3)
+    messages: list[Any] = list(good)
+    for number, (message, _) in _UNREADABLE.items():
+        messages.insert(number - 1, message)
+
+    report = await memory.admin.import_messages(tenant, messages, on_error="skip")
+    again = await memory.admin.import_messages(tenant, messages, on_error="skip")
+    alone = await memory.admin.import_messages(tenant, good)
+
+    assert [one.number for one in report.skipped] == list(_UNREADABLE)
+    for one, (_, reason) in zip(report.skipped, _UNREADABLE.values(), strict=True):
+        assert one.reason.startswith(f"message {one.number}: "), one
+        assert reason in one.reason
+    assert (report.messages, report.messages_skipped, report.added) == (30, len(_UNREADABLE), 10)
+    assert (again.added, again.unchanged, again.messages_skipped) == (0, 10, len(_UNREADABLE))
+    assert (alone.added, alone.unchanged) == (0, 10)
+
+
+async def test_of_a_whole_conversation_only_the_unreadable_message_is_skipped(memory: AgentMem, tenant: str) -> None:
+    """The others were said, whatever stands between them."""
+    said = [{"role": "user", "content": "Hi."}, {"role": "user", "content": 7}, {"role": "ai", "content": "Hello."}]
+
+    report = await memory.admin.import_messages(tenant, [{"id": "c-1", "messages": said}], on_error="skip")
+
+    assert [(one.number, one.reason.partition(":")[0]) for one in report.skipped] == [(1, "message 1, message 2")]
+    assert [note.content for note in await memory.get_active_memories(tenant)] == ["user: Hi.\nai: Hello."]
+
+
+async def test_a_message_of_more_paragraphs_than_a_memory_may_have_becomes_several(
+    memory: AgentMem, tenant: str
+) -> None:
+    """It is within the limit of characters, and was refused by its chunks, without its number."""
+    text = "\n\n".join("x" for _ in range(MAX_TEXT_CHUNKS + 10))
+
+    report = await memory.admin.import_messages(tenant, [{"role": "user", "content": text}])
+
+    assert report.added == 2
 
 
 @pytest.mark.parametrize(
@@ -665,6 +740,23 @@ def test_a_bad_line_late_in_a_long_file_leaves_nothing_behind(cli: CommandLine, 
     assert (cli.code, summary["added"], summary["refused"]) == (1, 0, 1)
     assert f"{path}: line 301, column 29: this is not JSON" in cli.err
     assert cli.json("memories", "--external-id", "crew") == []
+
+
+def test_an_ingest_may_skip_the_lines_that_cannot_be_read(cli: CommandLine, tmp_path: Path) -> None:
+    """They are named with their numbers, the exit code tells of them, and a repetition stores nothing twice."""
+    path = write_lines(tmp_path / "chat.jsonl", make_messages(20))
+    with path.open("a") as file:
+        file.write('{"role": "user", "content": \n{"role": "user", "content": {}}\n')
+        file.write('{"role": "user", "content": "The last\\u0000one."}\n')
+
+    *lines, summary = cli.json_lines("ingest", path, "--external-id", "crew", "--on-error", "skip")
+    code = cli.code
+    *_, again = cli.json_lines("ingest", path, "--external-id", "crew", "--on-error", "skip")
+
+    assert (code, summary["added"], summary["messages_skipped"], summary["replaced_characters"]) == (1, 21, 2, 1)
+    skipped = [line["reason"] for line in lines if line["status"] == "message_skipped"]
+    assert [reason.partition(":")[0].partition(",")[0] for reason in skipped] == ["line 41", "line 42"]
+    assert (again["added"], again["unchanged"]) == (0, 21)
 
 
 @pytest.mark.parametrize("days", [1, 3], ids=["one memory", "three memories"])

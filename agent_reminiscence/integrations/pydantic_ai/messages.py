@@ -30,6 +30,7 @@ from agent_reminiscence.domain.filter import MAX_CONDITIONS, Filter
 from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit, as_passage
 from agent_reminiscence.domain.turn import Turn
 from agent_reminiscence.text.rendering import choose_standing
+from agent_reminiscence.text.storable import storable_text
 
 ORIGIN: Final = "agent_reminiscence"
 """The `origin` in the metadata of what this shows to a model. What carries it is never stored again."""
@@ -45,8 +46,6 @@ _WITHHELD: Final = "is_withheld"
 _NOT_KEPT: Final = "Memories that were quoted here are not kept with the conversation."
 _NUMBER = re.compile(r"^\[(\d+)\] ", re.MULTILINE)
 _FILES: Final = (BinaryContent, bytes, bytearray)
-# PostgreSQL cannot store them: NUL, and halves of a pair that are alone.
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 # The speaker's name stands before it.
 _MAX_TEXT: Final = MAX_CONTENT_CHARACTERS - 100
 
@@ -188,7 +187,7 @@ def question_of(prompt: str | Sequence[UserContent] | None) -> str:
 
 def storable(text: str) -> str:
     """A text without what cannot be stored: each such character is replaced, and what is too long is cut off."""
-    return _UNSTORABLE.sub("\ufffd", text.strip())[:_MAX_TEXT].rstrip()
+    return storable_text(text.strip())[:_MAX_TEXT].rstrip()
 
 
 def turns_of(

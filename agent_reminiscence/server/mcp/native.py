@@ -48,6 +48,7 @@ from agent_reminiscence.server.mcp.results import (
     Written,
 )
 from agent_reminiscence.server.mcp.tools import Arguments, Backing, Call, Tool
+from agent_reminiscence.text.storable import UNSTORABLE_RULE
 
 INSTRUCTIONS: Final = (
     "A memory of earlier conversations and notes. Recall before you answer what may depend on them, and remember what"
@@ -279,8 +280,11 @@ def _written(memory: ActiveMemory, deed: str) -> tuple[Written, str]:
         redactions=redactions,
     )
     text = f"{deed if result.changed else 'Nothing to change'}: memory {memory.id}, version {memory.version}."
-    if redactions:
-        text += f" Secrets in it were replaced by placeholders: {sum(redactions.values())}."
+    replaced = redactions.get(UNSTORABLE_RULE, 0)
+    if secrets := sum(redactions.values()) - replaced:
+        text += f" Secrets in it were replaced by placeholders: {secrets}."
+    if replaced:
+        text += f" Characters that cannot be stored were replaced by U+FFFD: {replaced}."
     return result, text
 
 

@@ -115,7 +115,7 @@ def _identifier(without: str = "") -> Any:
     return _text(rf"^{outer}({inner}*{outer})?$", MAX_ID_CHARACTERS)
 
 
-_VISIBLE: Final = r"^[^\x00]*[^\s\x00][^\x00]*$"
+_VISIBLE: Final = r"\S"
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=MAX_ID_CHARACTERS), _identifier()]
 """A caller's own id of something."""

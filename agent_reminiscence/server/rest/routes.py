@@ -5,6 +5,7 @@ An operation names its scope in the document, and it is this entry that is enfor
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
@@ -313,7 +314,10 @@ class _JsonRequest(Request):
 
 
 async def _with_json(request: Request) -> Request:
-    """The request with its body, as strict JSON: each key once, no NaN, no lone surrogates, bounded depth and digits.
+    """The request with its body, as strict JSON: each key once, no NaN, no depth or digits without end.
+
+    Half of an escaped surrogate pair is JSON by its grammar and text to nobody. It is read as NUL: a text has U+FFFD in
+    its place, as for any character that cannot be stored, and an identifier is refused.
 
     Raises:
         ProblemError: The body is something else.
@@ -326,11 +330,28 @@ async def _with_json(request: Request) -> Request:
     if media_type != "application/json":
         raise ProblemError(415, "unsupported-media-type", "send the body as JSON, with Content-Type: application/json")
     try:
-        read.parsed = from_json(body, allow_inf_nan=False)
+        read.parsed = _parsed(body)
         refuse_repeated_keys(body)
     except ValueError as error:
         raise ProblemError(400, "malformed-json", f"the body is not JSON: {error}") from None
     return read
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return from_json(body, allow_inf_nan=False)
+    except ValueError:
+        return from_json(_ESCAPE.sub(_whole_or_nul, body), allow_inf_nan=False)
+
+
+# An escape in a string of JSON: a pair of surrogates, half of one, or anything else.
+_ESCAPE: Final = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+
+
+def _whole_or_nul(escape: re.Match[bytes]) -> bytes:
+    return rb"\u0000" if escape[1] else escape[0]
 
 
 def operations(tag: str) -> APIRouter:

@@ -32,6 +32,7 @@ from agent_reminiscence.services.ledger.requests import (
     UpdateRequest,
     WriteRequest,
 )
+from agent_reminiscence.text.storable import UNSTORABLE_RULE, count_unstorable, storable_text
 
 # Longer requests are scanned in a thread, so that other tasks can run.
 _THREAD_FROM_CHARACTERS: Final = 20_000
@@ -200,9 +201,10 @@ class Scrubber:
         """Return a function that redacts each of `texts`: all at once if the redactor can, otherwise on demand."""
         if self._joined is None:
             return self._redact
-        distinct = list(dict.fromkeys(texts))
+        distinct = list(dict.fromkeys(map(storable_text, texts)))
         redactions = self._joined.redact_each(distinct)
-        return {text: self._checked(text, one) for text, one in zip(distinct, redactions, strict=True)}.__getitem__
+        checked = {text: self._checked(text, one) for text, one in zip(distinct, redactions, strict=True)}
+        return lambda text: checked[storable_text(text)]
 
     def _redact(self, text: str) -> Redaction:
         """The redactor's result for `text`, checked; no message quotes it."""
@@ -269,7 +271,7 @@ def _is_count(item: tuple[object, object]) -> bool:
 
 
 class _Texts:
-    """Redacts the strings of one request and counts."""
+    """Makes the strings of one request storable, redacts them, and counts both."""
 
     def __init__(self, redact: Callable[[str], Redaction]) -> None:
         self._redact = redact
@@ -277,18 +279,24 @@ class _Texts:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often each rule has matched so far, by name."""
+        """How often each rule has matched so far, by name, and how many characters could not be stored."""
         return dict(sorted(self._counts.items()))
 
     def text(self, text: str) -> str:
-        """Redact one string."""
+        """Redact one string, without the characters that cannot be stored."""
         if not text:
             return text
-        redaction = self._redact(text)
-        if redaction.text == text:
-            return text
+        storable = self._storable(text)
+        redaction = self._redact(storable)
+        if redaction.text == storable:
+            return storable
         self._counts.update(redaction.rules)
         return redaction.text
+
+    def _storable(self, text: str) -> str:
+        if replaced := count_unstorable(text):
+            self._counts[UNSTORABLE_RULE] += replaced
+        return storable_text(text)
 
     def value(self, value: Any) -> Any:
         """Redact a JSON value: its strings and keys, at any depth. Two keys that become equal stay two keys."""
@@ -309,7 +317,10 @@ class _Texts:
         """Redact the texts, speakers and metadata of turns."""
         return tuple(self._turn(turn) for turn in turns)
 
-    def _turn(self, turn: Turn) -> Turn:
+    def _turn(self, said: Turn) -> Turn:
+        # First, so that the characters of the speaker and of the line that it stands in are counted once.
+        given = None if said.speaker is None else self._storable(said.speaker)
+        turn = said.model_copy(update={"text": self._storable(said.text), "speaker": given})
         speaker = None if turn.speaker is None else self.text(turn.speaker)
         label = "" if speaker is None else f"{speaker}: "
         # As it will stand in the memory: who is said to speak may make a secret of it, as in "password: …".

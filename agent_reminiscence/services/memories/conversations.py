@@ -12,6 +12,7 @@ from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.validation import TIME_KEYS, parse_time
 from agent_reminiscence.text.rendering import split_recalled
+from agent_reminiscence.text.storable import storable_text
 
 MAX_MESSAGES: Final = 1_000
 MAX_CONVERSATION_CHARACTERS: Final = 100_000
@@ -54,8 +55,7 @@ def read_conversation(messages: object, *, until: datetime | None = None) -> lis
                 f"there are more than {MAX_MESSAGES:,} messages; pass the latest ones, or use import_messages()"
             )
         for role, text, said_at in _read(message, number, until):
-            _check_text(text, number)
-            texts.append((role, text, number, said_at))
+            texts.append((role, storable_text(text), number, said_at))
     characters = sum(len(text) for _, text, _, _ in texts)
     if characters > MAX_CONVERSATION_CHARACTERS:
         raise InvalidInputError(
@@ -130,18 +130,6 @@ def _text_of(part: object) -> str:
         return ""
     text = part.get("text")
     return text if isinstance(text, str) else ""
-
-
-def _check_text(text: str, number: int) -> None:
-    """Refuse text that no database or model accepts."""
-    if "\x00" in text:
-        raise InvalidInputError(f"messages[{number}] has a NUL character at position {text.index(chr(0)):,}; remove it")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidInputError(
-            f"messages[{number}] has a lone surrogate at position {error.start:,}, which is not Unicode text"
-        ) from None
 
 
 def _read_model_message(message: object) -> list[tuple[Role, str, datetime]] | None:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import IO, BinaryIO, Final
 
 from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.services.transfer.messages import FaultHandler, refuse
 from agent_reminiscence.services.transfer.parts import NotedFile
 from agent_reminiscence.services.transfer.records import Record, records_of_document
 
@@ -26,11 +27,14 @@ MAX_RATIO: Final = 200
 RATIO_FROM_BYTES: Final = 64 * 1024**2
 
 
-def records_of_archive(opened: BinaryIO, note: Callable[[int], None]) -> Iterator[Record]:
+def records_of_archive(
+    opened: BinaryIO, note: Callable[[int], None], on_fault: FaultHandler = refuse
+) -> Iterator[Record]:
     """The records of the archive's conversation files, in order of their names.
 
     Args:
         note: Called with the share of the archive's own bytes that was read.
+        on_fault: Is told of a record that cannot be read.
 
     Raises:
         InvalidInputError: It is no such archive, is damaged or encrypted, or unpacks to too much; or a record in it has
@@ -50,10 +54,17 @@ def records_of_archive(opened: BinaryIO, note: Callable[[int], None]) -> Iterato
             with archive.open(entry) as stream:
                 limited = _LimitedStream(stream, entry, budget)
                 try:
-                    yield from records_of_document(NotedFile(limited, progress))
+                    yield from records_of_document(NotedFile(limited, progress), _named(entry, on_fault))
                 except InvalidInputError as error:
                     raise InvalidInputError(f"{_shown(entry)}: {error}") from None
         progress.finish()
+
+
+def _named(entry: zipfile.ZipInfo, on_fault: FaultHandler) -> FaultHandler:
+    """Tells `on_fault` in which file a fault is; one that it raises is named where it arrives."""
+    if on_fault is refuse:
+        return refuse
+    return lambda error: on_fault(InvalidInputError(f"{_shown(entry)}: {error}"))
 
 
 def _holds_conversations(entry: zipfile.ZipInfo) -> bool:

@@ -14,7 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from agent_reminiscence.domain.progress import Step, StepCallback
-from agent_reminiscence.domain.transfer import AddedMemory, ImportedMemory, MessageImportReport
+from agent_reminiscence.domain.transfer import (
+    MAX_SKIPPED_NAMED,
+    AddedMemory,
+    ImportedMemory,
+    MessageImportReport,
+    SkippedMessage,
+)
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
@@ -72,6 +78,25 @@ class ImportMessagesRequest:
     title: str
     source: Source
     actor: str | None
+    skips_faults: bool = False
+
+
+class _Faults:
+    """Notes the messages that cannot be read, or refuses the first one."""
+
+    def __init__(self, *, skips: bool) -> None:
+        self._skips = skips
+        # Of the message that is being read.
+        self.number = 0
+        self.count = 0
+        self.named: list[SkippedMessage] = []
+
+    def __call__(self, error: InvalidInputError) -> None:
+        if not self._skips:
+            raise error
+        self.count += 1
+        if len(self.named) < MAX_SKIPPED_NAMED:
+            self.named.append(SkippedMessage(number=self.number, reason=str(error)))
 
 
 class BulkService:
@@ -130,17 +155,22 @@ class BulkService:
             InvalidInputError: A message is refused; earlier batches stay written, nothing else is.
             StoreError: The store is unavailable; earlier batches stay written.
         """
-        conversations = Conversations(request.title, conversation_id=request.conversation_id)
+        conversations = Conversations(
+            request.title,
+            conversation_id=request.conversation_id,
+            check=lambda conversation_id: self._scrubber.check_identifiers(conversation_id=conversation_id),
+        )
+        faults = _Faults(skips=request.skips_faults)
         report = MessageImportReport(external_id=request.external_id)
         batch: list[CreateRequest] = []
         try:
-            async with aclosing(_memories(conversations, messages)) as memories:
+            async with aclosing(_memories(conversations, messages, faults)) as memories:
                 async for memory in memories:
                     creation = await self._request(request.external_id, memory, request.source, request.actor)
                     # Conversations completed at the end come one after another: let other tasks run in between.
                     await asyncio.sleep(0)
                     if not _fits(batch, creation):
-                        report = await self._write(batch, report, conversations)
+                        report = await self._write(batch, report, conversations, faults)
                         note(report)
                         batch = []
                     batch.append(creation)
@@ -151,12 +181,16 @@ class BulkService:
                 f"{error}; {report.memories:,} memories completed before it were written and stay; repeating the import"
                 " does not change them"
             ) from None
-        report = await self._write(batch, report, conversations)
+        report = await self._write(batch, report, conversations, faults)
         note(report)
         return report
 
     async def _write(
-        self, batch: Sequence[CreateRequest], report: MessageImportReport, conversations: Conversations
+        self,
+        batch: Sequence[CreateRequest],
+        report: MessageImportReport,
+        conversations: Conversations,
+        faults: _Faults,
     ) -> MessageImportReport:
         """`report` with one more batch."""
         written, missing = await self._manager.add_new(batch)
@@ -165,6 +199,9 @@ class BulkService:
             update={
                 "messages": conversations.messages,
                 "messages_without_text": conversations.silent_messages,
+                "messages_skipped": faults.count,
+                "skipped": tuple(faults.named),
+                "replaced_characters": conversations.replaced_characters,
                 "added": report.added + added,
                 "grown": report.grown + grown,
                 "unchanged": report.unchanged + len(written) - added - grown,
@@ -196,14 +233,15 @@ class BulkService:
 
 
 async def _memories(
-    conversations: Conversations, messages: Iterable[object] | AsyncIterable[object]
+    conversations: Conversations, messages: Iterable[object] | AsyncIterable[object], faults: _Faults
 ) -> AsyncGenerator[ImportedMemory, None]:
     """The memories that the messages form, in order of completion."""
     number = 0
     async with aclosing(_each(messages)) as each:
         async for message in each:
             number += 1
-            for memory in conversations.take(message, number):
+            faults.number = number
+            for memory in conversations.take(message, number, faults):
                 yield memory
     for memory in conversations.finish():
         yield memory

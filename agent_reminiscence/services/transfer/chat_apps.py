@@ -19,7 +19,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.services.transfer.messages import Message, read_id, read_time
+from agent_reminiscence.services.transfer.messages import FaultHandler, Message, read_id, read_time, refuse
+from agent_reminiscence.text.storable import count_unstorable, storable_text
 
 _CHATGPT_SPEAKERS: Final = frozenset({"user", "assistant"})
 # What was not said, by type of content.
@@ -42,27 +43,37 @@ def is_claude(value: Mapping[str, Any]) -> bool:
     return "chat_messages" in value
 
 
-def chatgpt_messages(value: Mapping[str, Any], where: str, number: str | None) -> Iterator[Message]:
+def chatgpt_messages(
+    value: Mapping[str, Any], where: str, number: str | None, on_fault: FaultHandler = refuse
+) -> Iterator[Message]:
     """What was said in the visible branch of a conversation, in order."""
     conversation = read_id(value, ("conversation_id", "id"), where)
     title, began_at = _title(value.get("title")), read_time(value, where, ("create_time",))
+    replaced = 0 if title is None else count_unstorable(title)
     for node_id, node in _branch(value, where):
         place = f"{where}, node {_shown(node_id)}"
         message = node.get("message")
         if message is None:
             continue
-        text = _chatgpt_text(message, place)
-        if text is None:
+        try:
+            text = _chatgpt_text(message, place)
+            if text is None:
+                continue
+            read = Message(
+                group=conversation or number,
+                conversation=conversation,
+                title=None if title is None else storable_text(title),
+                speaker=message["author"]["role"],
+                text=storable_text(text),
+                said_at=read_time(message, place, ("create_time",)) or began_at,
+                message_id=read_id({"id": message.get("id") or node_id}, ("id",), place),
+                replaced=replaced + count_unstorable(text),
+            )
+        except InvalidInputError as error:
+            on_fault(error)
             continue
-        yield Message(
-            group=conversation or number,
-            conversation=conversation,
-            title=title,
-            speaker=message["author"]["role"],
-            text=text,
-            said_at=read_time(message, place, ("create_time",)) or began_at,
-            message_id=read_id({"id": message.get("id") or node_id}, ("id",), place),
-        )
+        replaced = 0
+        yield read
 
 
 def _branch(value: Mapping[str, Any], where: str) -> list[tuple[str, Mapping[str, Any]]]:
@@ -110,10 +121,12 @@ def _chatgpt_text(message: object, where: str) -> str | None:
         texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
     else:
         texts = [content.get("text")]
-    return _storable("\n".join(text for text in texts if isinstance(text, str)))
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def claude_messages(value: Mapping[str, Any], where: str, number: str | None) -> Iterator[Message]:
+def claude_messages(
+    value: Mapping[str, Any], where: str, number: str | None, on_fault: FaultHandler = refuse
+) -> Iterator[Message]:
     """What was said in the visible branch of a conversation, in order."""
     conversation = read_id(value, ("uuid",), where)
     title, began_at = _title(value.get("name")), read_time(value, where, ("created_at",))
@@ -127,18 +140,27 @@ def claude_messages(value: Mapping[str, Any], where: str, number: str | None) ->
         sender = message.get("sender")
         if not isinstance(sender, str) or not sender.strip():
             raise InvalidInputError(f"{place}: the message has no sender")
+    replaced = 0 if title is None else count_unstorable(title)
     for position, message in _claude_branch(messages, value.get("current_leaf_message_uuid")):
         place = f"{where}, message {position}"
         sender = message["sender"].strip()
-        yield Message(
-            group=conversation or number,
-            conversation=conversation,
-            title=title,
-            speaker=_CLAUDE_SPEAKERS.get(sender, _storable(sender)),
-            text=_claude_text(message, place),
-            said_at=read_time(message, place, ("created_at",)) or began_at,
-            message_id=read_id(message, ("uuid",), place),
-        )
+        try:
+            text = _claude_text(message, place)
+            read = Message(
+                group=conversation or number,
+                conversation=conversation,
+                title=None if title is None else storable_text(title),
+                speaker=_CLAUDE_SPEAKERS.get(sender, storable_text(sender)),
+                text=storable_text(text),
+                said_at=read_time(message, place, ("created_at",)) or began_at,
+                message_id=read_id(message, ("uuid",), place),
+                replaced=replaced + count_unstorable(text) + count_unstorable(sender),
+            )
+        except InvalidInputError as error:
+            on_fault(error)
+            continue
+        replaced = 0
+        yield read
 
 
 def _claude_branch(messages: list[Mapping[str, Any]], leaf: object) -> list[tuple[int, Mapping[str, Any]]]:
@@ -171,16 +193,11 @@ def _claude_text(message: Mapping[str, Any], where: str) -> str:
     for attachment in attachments if isinstance(attachments, list) else ():
         if isinstance(attachment, Mapping) and not attachment.get("file_name"):
             texts.append(attachment.get("extracted_content"))
-    return _storable("\n".join(text for text in texts if isinstance(text, str) and text))
+    return "\n".join(text for text in texts if isinstance(text, str) and text)
 
 
 def _title(title: object) -> str | None:
-    return _storable(title) if isinstance(title, str) and title.strip() else None
-
-
-def _storable(text: str) -> str:
-    """`text` with U+FFFD for what PostgreSQL cannot store; nobody can correct an export by hand."""
-    return text.replace("\x00", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return title if isinstance(title, str) and title.strip() else None
 
 
 def _shown(node_id: object) -> str:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
 from agent_reminiscence.config.constants import MAX_CONTENT_CHARACTERS, MAX_METADATA_BYTES
 from agent_reminiscence.domain.transfer import ImportedMemory
+from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
-from agent_reminiscence.services.transfer.messages import Message, TextRecord
-from agent_reminiscence.services.transfer.parts import SourceFile, document_parts, part_title, split_text
+from agent_reminiscence.services.transfer.messages import FaultHandler, Message, TextRecord, refuse
+from agent_reminiscence.services.transfer.parts import (
+    SourceFile,
+    document_parts,
+    part_title,
+    split_text,
+    with_few_chunks,
+)
 from agent_reminiscence.services.transfer.records import Record, read_records
 
 # The total size of interleaved conversations that may be open at once; beyond that, the one silent longest is written,
@@ -75,10 +82,12 @@ class Conversations:
         metadata: What each memory keeps besides its turns.
         occurred_at: The time of a memory whose messages have none; None is the moment of the import.
         conversation_id: The conversation of messages that name none; None for no conversation.
+        check: Raises InvalidInputError for the id of a conversation that must not be stored.
 
     Attributes:
         messages: How many messages were taken.
         silent_messages: How many of them had no text and were skipped.
+        replaced_characters: How many characters of them could not be stored and are U+FFFD now.
     """
 
     def __init__(
@@ -88,9 +97,13 @@ class Conversations:
         metadata: Mapping[str, Any] | None = None,
         occurred_at: datetime | None = None,
         conversation_id: str | None = None,
+        check: Callable[[str], None] = lambda conversation_id: None,
     ) -> None:
         self.messages = 0
         self.silent_messages = 0
+        self.replaced_characters = 0
+        self._check = check
+        self._checked: set[str] = set()
         self._title = title
         self._metadata = dict(metadata or {})
         self._occurred_at = occurred_at
@@ -99,22 +112,38 @@ class Conversations:
         self._finished_parts: dict[str | None, int] = {}
         self._size = 0
         self._silent = 0
+        self._replaced = 0
 
-    def take(self, value: object, number: int) -> Iterator[ImportedMemory]:
+    def take(self, value: object, number: int, on_fault: FaultHandler = refuse) -> Iterator[ImportedMemory]:
         """Take the `number`-th record: a message, a whole conversation or a text, in the form of a .jsonl line.
+
+        Args:
+            on_fault: Is told what cannot be read; the error names the number.
 
         Returns:
             The memories that this completes.
 
         Raises:
-            InvalidInputError: It is neither; the error names the number.
+            InvalidInputError: Only `on_fault` raises it.
         """
-        for record in read_records(value, f"message {number}", f"#{number}"):
-            yield from self.add(record)
+        for record in read_records(value, f"message {number}", f"#{number}", on_fault):
+            try:
+                yield from self.add(record)
+            except InvalidInputError as error:
+                on_fault(InvalidInputError(f"message {number}: {error}"))
 
     def add(self, record: Record) -> Iterator[ImportedMemory]:
-        """Take one message or text; returns the memories that this completes."""
+        """Take one message or text; returns the memories that this completes.
+
+        Raises:
+            InvalidInputError: It must not be stored.
+        """
+        if record.conversation is not None and record.conversation not in self._checked:
+            self._check(record.conversation)
+            self._checked.add(record.conversation)
         self.messages += 1
+        self.replaced_characters += record.replaced
+        self._replaced += record.replaced
         if isinstance(record, Message):
             yield from self._add_message(record)
         else:
@@ -125,7 +154,7 @@ class Conversations:
         number = 0
         for part in document_parts([record.text]):
             number += 1
-            silent, self._silent = self._silent, 0
+            silent, replaced = self._told()
             yield ImportedMemory(
                 title=part_title(record.title, number),
                 content=validation.content(part),
@@ -133,6 +162,7 @@ class Conversations:
                 occurred_at=record.written_at or self._occurred_at,
                 conversation_id=record.conversation or self._conversation_id,
                 silent_messages=silent,
+                replaced_characters=replaced,
             )
         if not number:
             self._silent += 1
@@ -149,11 +179,11 @@ class Conversations:
             turn["time"] = message.said_at.isoformat()
         if message.message_id is not None:
             turn["id"] = message.message_id
-        for piece in split_text([message.text], MAX_CONTENT_CHARACTERS - len(label)):
+        for piece, is_dense in _pieces(message.text, MAX_CONTENT_CHARACTERS - len(label)):
             if not piece.strip():
                 continue
             part = self._part(message)
-            if not part.takes(label + piece, turn):
+            if not part.takes(label + piece, turn) or (is_dense and part.turns):
                 yield self._finish(self._group(message))
                 part = self._part(message)
             before = part.size
@@ -186,7 +216,7 @@ class Conversations:
         part = self._open.pop(group)
         self._size -= part.size
         self._finished_parts[group] = part.number
-        silent, self._silent = self._silent, 0
+        silent, replaced = self._told()
         content = validation.content("".join(part.texts))
         return ImportedMemory(
             title=part_title(part.title, part.number),
@@ -195,7 +225,22 @@ class Conversations:
             occurred_at=part.occurred_at or self._occurred_at,
             conversation_id=part.conversation,
             silent_messages=silent,
+            replaced_characters=replaced,
         )
+
+    def _told(self) -> tuple[int, int]:
+        """How many messages had no text, and how many characters were replaced, since the last memory."""
+        told = self._silent, self._replaced
+        self._silent = self._replaced = 0
+        return told
+
+
+def _pieces(text: str, limit: int) -> Iterator[tuple[str, bool]]:
+    """A message in pieces that one memory can hold, and whether a piece has so many chunks that it needs its own."""
+    for whole in split_text([text], limit):
+        pieces = list(with_few_chunks(whole))
+        for piece in pieces:
+            yield piece, len(pieces) > 1
 
 
 def read_chat(source: SourceFile, records: Iterable[Record]) -> Iterator[ImportedMemory]:

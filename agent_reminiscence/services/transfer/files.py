@@ -23,6 +23,7 @@ from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.transfer.archives import CONVERSATIONS_FILE, records_of_archive
 from agent_reminiscence.services.transfer.chats import read_chat
+from agent_reminiscence.services.transfer.messages import FaultHandler, refuse
 from agent_reminiscence.services.transfer.parts import (
     BLOCK_BYTES,
     FORMATS,
@@ -126,11 +127,14 @@ def shown(path: Path) -> str:
     return text.replace("\x00", "\ufffd")
 
 
-def read_memories(source: SourceFile, *, note: Callable[[int], None] | None = None) -> Iterator[ImportedMemory]:
+def read_memories(
+    source: SourceFile, *, note: Callable[[int], None] | None = None, on_fault: FaultHandler = refuse
+) -> Iterator[ImportedMemory]:
     """The memories in `source`, in order; none for a file without words.
 
     Args:
         note: Called now and then with the number of bytes read since the last call.
+        on_fault: Is told of a message of a chat that cannot be read; the error names its line or number.
 
     Raises:
         InvalidInputError: The file does not match its format; the error names the line or message.
@@ -142,11 +146,11 @@ def read_memories(source: SourceFile, *, note: Callable[[int], None] | None = No
             case "txt" | "md":
                 yield from _read_document(source, file)
             case "json":
-                yield from read_chat(source, records_of_document(file))
+                yield from read_chat(source, records_of_document(file, on_fault))
             case "jsonl":
-                yield from read_chat(source, records_of_lines(file))
+                yield from read_chat(source, records_of_lines(file, on_fault))
             case "zip":
-                yield from read_chat(source, records_of_archive(opened, note or no_note))
+                yield from read_chat(source, records_of_archive(opened, note or no_note, on_fault))
 
 
 # Documents ----------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, NoReturn
 
 from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.services.transfer.messages import FaultHandler, refuse
 from agent_reminiscence.services.transfer.parts import BLOCK_BYTES, NotedFile
 
 # A line, an item of a list, or a whole document that is not a list is parsed at once, which takes some ten times its
@@ -36,7 +37,7 @@ class JsonItem(NamedTuple):
     number: int | None
 
 
-def json_lines(file: NotedFile) -> Iterator[JsonItem]:
+def json_lines(file: NotedFile, on_fault: FaultHandler = refuse) -> Iterator[JsonItem]:
     """The values of a file of one JSON value per line; blank lines have none."""
     number = 0
     while line := file.readline(MAX_JSON_BYTES + 1):
@@ -44,7 +45,15 @@ def json_lines(file: NotedFile) -> Iterator[JsonItem]:
         if not line.strip():
             continue
         data = line.rstrip(b"\r\n").removeprefix(_BOM)
-        yield JsonItem(_parse(data, f"line {number}", line=number), number)
+        try:
+            item = JsonItem(_parse(data, f"line {number}", line=number), number)
+        except InvalidInputError as error:
+            on_fault(error)
+            # The rest of a line that is too long is not the next one.
+            while line and not line.endswith(b"\n"):
+                line = file.readline(BLOCK_BYTES)
+            continue
+        yield item
 
 
 def json_document(file: NotedFile) -> Iterator[JsonItem]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -13,6 +13,7 @@ from agent_reminiscence.domain.wording import kind_of
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.validation import TIME_KEYS, parse_time
+from agent_reminiscence.text.storable import count_unstorable, storable_json, storable_text
 
 # Keys that exports use; the first one present wins.
 SPEAKER_KEYS: Final = ("speaker", "name", "role", "author")
@@ -29,6 +30,15 @@ _FIELD_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,29}")
 _MAX_SHOWN_KEYS: Final = 5
 
 
+type FaultHandler = Callable[[InvalidInputError], None]
+"""Is told of a record that cannot be read; reading goes on after it, unless it raises."""
+
+
+def refuse(error: InvalidInputError) -> None:
+    """Raise the fault: of the handlers, the one that skips nothing."""
+    raise error
+
+
 class Message(NamedTuple):
     """One message of a chat.
 
@@ -36,6 +46,7 @@ class Message(NamedTuple):
         group: The conversation it belongs to within this file; None for the file's only one.
         conversation: The id of that conversation; None if it has none.
         message_id: Its id, the same in every export of the chat.
+        replaced: How many characters of it are U+FFFD in place of what cannot be stored.
     """
 
     group: str | None
@@ -45,6 +56,7 @@ class Message(NamedTuple):
     text: str
     said_at: datetime | None
     message_id: str | None
+    replaced: int = 0
 
 
 class TextRecord(NamedTuple):
@@ -55,9 +67,12 @@ class TextRecord(NamedTuple):
     metadata: dict[str, Any]
     written_at: datetime | None
     conversation: str | None
+    replaced: int = 0
 
 
-def read_conversation(value: Mapping[str, Any], where: str, number: str | None) -> Iterator[Message]:
+def read_conversation(
+    value: Mapping[str, Any], where: str, number: str | None, on_fault: FaultHandler = refuse
+) -> Iterator[Message]:
     """The messages of an object with `messages`; without an id it is identified by its `number`."""
     messages = value.get("messages")
     if not isinstance(messages, list):
@@ -67,18 +82,26 @@ def read_conversation(value: Mapping[str, Any], where: str, number: str | None) 
     if title is not None and not (isinstance(title, str) and title.strip()):
         raise InvalidInputError(f"{where}: 'title' is not text")
     began_at = read_time(value, where)
+    # The title's are counted with the first message.
+    replaced = 0 if title is None else count_unstorable(title)
     for position, item in enumerate(messages, start=1):
-        message = read_message(item, f"{where}, message {position}")
+        try:
+            message = read_message(item, f"{where}, message {position}")
+        except InvalidInputError as error:
+            on_fault(error)
+            continue
         conversation = message.conversation or name
         yield Message(
             group=conversation or number,
             conversation=conversation,
-            title=None if title is None else _printable(title, where),
+            title=None if title is None else storable_text(title),
             speaker=message.speaker,
             text=message.text,
             said_at=message.said_at or began_at,
             message_id=message.message_id,
+            replaced=message.replaced + replaced,
         )
+        replaced = 0
 
 
 def read_message(value: object, where: str) -> Message:
@@ -104,14 +127,16 @@ def read_message(value: object, where: str) -> Message:
     if not has_text:
         raise InvalidInputError(f"{where}: the message has no content (or text)")
     conversation = read_id(value, CONVERSATION_KEYS, where)
+    words = _words(_first(value, TEXT_KEYS), where)
     return Message(
         group=conversation,
         conversation=conversation,
         title=None,
-        speaker=" ".join(_printable(speaker, where).split()),
-        text=_printable(_words(_first(value, TEXT_KEYS), where), where),
+        speaker=" ".join(storable_text(speaker).split()),
+        text=storable_text(words),
         said_at=read_time(value, where),
         message_id=read_id(value, MESSAGE_ID_KEYS, where),
+        replaced=count_unstorable(speaker) + count_unstorable(words),
     )
 
 
@@ -129,20 +154,21 @@ def read_text_record(value: Mapping[str, Any], where: str) -> TextRecord:
     text = _first(value, TEXT_KEYS)
     if not isinstance(text, str | None):
         raise InvalidInputError(f"{where}: the content of a text with a title must be text")
-    title = _printable(value["title"], where)
+    title = value["title"]
     if not title.strip():
         raise InvalidInputError(f"{where}: the title is blank")
     try:
-        metadata = validation.metadata(value.get("metadata"))
+        metadata, replaced = storable_json(validation.metadata(value.get("metadata")))
     except InvalidInputError as error:
         raise InvalidInputError(f"{where}: {error}") from None
     record_id = read_id(value, MESSAGE_ID_KEYS, where)
     return TextRecord(
-        title=title,
-        text=_printable(text or "", where),
+        title=storable_text(title),
+        text=storable_text(text or ""),
         metadata={**({} if record_id is None else {"id": record_id}), **metadata},
         written_at=read_time(value, where),
         conversation=read_id(value, CONVERSATION_KEYS, where),
+        replaced=replaced + count_unstorable(title) + count_unstorable(text or ""),
     )
 
 
@@ -188,17 +214,6 @@ def _words(value: Any, where: str) -> str:
 
 def _first(value: Mapping[str, Any], keys: Iterable[str]) -> Any:
     return next((value[key] for key in keys if value.get(key) is not None), None)
-
-
-def _printable(text: str, where: str) -> str:
-    """`text`, if PostgreSQL can store it."""
-    if "\x00" in text:
-        raise InvalidInputError(f"{where}: a NUL character, which PostgreSQL cannot store")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InvalidInputError(f"{where}: a lone surrogate, which is not Unicode text") from None
-    return text
 
 
 def _kind_of(value: object) -> str:

@@ -579,8 +579,6 @@ for _ in range(15):
         (PutOp(HOME, "k", {"n": float("nan")}), InvalidInputError, "the value holds nan"),
         (PutOp(HOME, "k", {"n": {1: "one"}}), InvalidInputError, "the key 1; keys of JSON are str"),
         (PutOp(HOME, "k", {"n": {"set"}}), InvalidInputError, "holds set, which is not JSON"),
-        (PutOp(HOME, "k", {"n": "\x00"}), InvalidInputError, "NUL character"),
-        (PutOp(HOME, "k", {"n": "\ud800"}), InvalidInputError, "lone surrogate"),
         (PutOp(HOME, "\ud800", {"n": 1}), InvalidInputError, "lone surrogate"),
         (PutOp(HOME, "k", {"n": 10**5_000}), InvalidInputError, "is not JSON"),
         (PutOp(HOME, "k", {"too": NESTED}), InvalidInputError, "deeper than 15 levels"),

@@ -90,6 +90,16 @@ def test_a_copy_of_the_value_is_kept() -> None:
         items.checked("k", None)
 
 
+def test_a_character_of_a_value_that_cannot_be_stored_is_replaced() -> None:
+    """No item is lost over it, and no key of it; but names are what an item is found by."""
+    value = items.checked("k", {"a\x00": "b\x00", "a\ud800": ["\ud83d\ude00"]})
+
+    assert list(value.values()) == ["b\ufffd", ["😀"]]
+    assert len(value) == 2
+    with pytest.raises(InvalidInputError, match="namespace or key holds a NUL character"):
+        items.metadata(("home",), "k\x00", value)
+
+
 def test_a_text_is_cut_short_once_it_is_too_long() -> None:
     """Long paths, repeated on each line, would make gigabytes of a value that is not large."""
     text = items.readable_text({"x" * 100_000: [{"a": 1}] * 10_000})

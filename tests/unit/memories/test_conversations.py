@@ -89,8 +89,6 @@ def test_messages_of_pydantic_ai_are_read() -> None:
             r"messages\[0\] has no content, only role, text; put",
         ),
         ([{"role": "user", "content": b"x"}], "content of type bytes"),
-        ([{"role": "user", "content": "a"}, {"role": "user", "content": "b\x00"}], r"messages\[1\] has a NUL .* 1;"),
-        ([{"role": "user", "content": "\ud83d"}], r"messages\[0\] has a lone surrogate at position 0"),
     ],
 )
 def test_what_is_no_message_is_refused(messages: Any, complaint: str) -> None:

@@ -16,7 +16,7 @@ def ingest(
     *,
     external_id: Tenant,
     file_format: Annotated[
-        Literal["txt", "md", "json", "jsonl", "zip"] | None,
+        Literal["txt", "md", "html", "csv", "tsv", "json", "jsonl", "zip"] | None,
         Parameter(name="--format", help="Read every file in this format; required for standard input."),
     ] = None,
     on_error: Annotated[
@@ -29,12 +29,12 @@ def ingest(
     as_json: AsJson = False,
     database: Database = HERE,
 ) -> int:
-    """Remember documents (.txt, .md) and chats (.json, .jsonl).
+    """Remember documents (.txt, .md, .html), tables (.csv, .tsv) and chats (.json, .jsonl).
 
-    A document becomes one memory, a chat one per conversation. All files are checked before anything is written; a
-    faulty file is skipped entirely and named at the end, and the exit code is 1; with --on-error skip, only the
-    messages that cannot be read are. Content imported before is not imported again, even from another path, so the same
-    command resumes an interrupted ingest.
+    A document or table becomes one memory, a chat one per conversation. All files are checked before anything is
+    written; a faulty file is skipped entirely and named at the end, and the exit code is 1; with --on-error skip, only
+    the messages that cannot be read are. Content imported before is not imported again, even from another path, so the
+    same command resumes an interrupted ingest. Files of a folder that are of another kind are counted and named.
     """
     # Imported here: reading files brings most of the library.
     from agent_reminiscence.cli.ingestion import remember

@@ -20,8 +20,10 @@ from agent_reminiscence.services import validation
 from agent_reminiscence.services.transfer.batches import batches
 from agent_reminiscence.services.transfer.files import STANDARD_INPUT, find_sources, read_memories
 from agent_reminiscence.services.transfer.messages import FaultHandler, refuse
-from agent_reminiscence.services.transfer.parts import Format, Refusal, SourceFile
+from agent_reminiscence.services.transfer.parts import Format, LeftOut, Refusal, SourceFile
 from agent_reminiscence.text.storable import UNSTORABLE_RULE
+
+_NAMED_OF_A_KIND = 10
 
 
 def remember(
@@ -59,10 +61,10 @@ def remember(
 
 
 @contextmanager
-def _sources(paths: Sequence[Path], file_format: Format | None) -> Iterator[list[SourceFile | Refusal]]:
+def _sources(paths: Sequence[Path], file_format: Format | None) -> Iterator[list[SourceFile | Refusal | LeftOut]]:
     """The sources of `paths`; standard input is copied to a temporary file, because every source is read twice."""
     with tempfile.NamedTemporaryFile(prefix="reminiscence-") as copy:
-        sources: list[SourceFile | Refusal] = []
+        sources: list[SourceFile | Refusal | LeftOut] = []
         for path in paths:
             if str(path) != "-":
                 if str(path).startswith("-"):
@@ -93,6 +95,7 @@ class _IngestReport:
     redactions: int = 0
     refusals: list[Refusal] = field(default_factory=list)
     skipped: list[Refusal] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
     is_interrupted: bool = False
 
     def refuse(self, name: str, error: InvalidInputError | OSError) -> None:
@@ -116,7 +119,7 @@ class _IngestReport:
             self.redactions += sum(written.redactions.values()) - unstorable
 
 
-def _check_sources(sources: Sequence[SourceFile | Refusal], report: _IngestReport) -> dict[SourceFile, int]:
+def _check_sources(sources: Sequence[SourceFile | Refusal | LeftOut], report: _IngestReport) -> dict[SourceFile, int]:
     """The sources without faults, in order, with their number of characters."""
     good: dict[SourceFile, int] = {}
     sizes = {source: _size(source) for source in sources if isinstance(source, SourceFile)}
@@ -124,6 +127,9 @@ def _check_sources(sources: Sequence[SourceFile | Refusal], report: _IngestRepor
         for source in sources:
             if isinstance(source, Refusal):
                 report.refusals.append(source)
+                continue
+            if isinstance(source, LeftOut):
+                report.left_out.append(source)
                 continue
             try:
                 memories, characters = _measure(source, bar.advance, report.faults_of(source))
@@ -214,6 +220,8 @@ def _report_ingest(report: _IngestReport, tenant: str, *, as_json: bool) -> None
     if as_json:
         for refusal in refusals:
             write_json({"file": refusal.name, "status": "refused", "reason": refusal.reason})
+        for left_out in report.left_out:
+            write_json({"file": left_out.name, "status": "left_out", "reason": left_out.reason})
         for skipped in report.skipped:
             write_json({"file": skipped.name, "status": "message_skipped", "reason": skipped.reason})
         write_json(
@@ -223,6 +231,7 @@ def _report_ingest(report: _IngestReport, tenant: str, *, as_json: bool) -> None
                 "unchanged": report.unchanged,
                 "empty_files": report.empty_files,
                 "messages_without_text": report.silent_messages,
+                "files_left_out": len(report.left_out),
                 "messages_skipped": len(report.skipped),
                 "replaced_characters": report.replaced_characters,
                 "redactions": report.redactions,
@@ -245,6 +254,8 @@ def _report_ingest(report: _IngestReport, tenant: str, *, as_json: bool) -> None
             say(out, f"{count(replaced, 'character', 'characters')} that cannot be stored became U+FFFD.")
         if report.redactions:
             say(out, f"{count(report.redactions, 'secret was', 'secrets were')} replaced by [redacted:…].")
+    if report.left_out and not as_json:
+        _name_left_out(report.left_out)
     if report.skipped:
         complain(f"{count(len(report.skipped), 'message', 'messages')} that cannot be read were skipped:")
         for skipped in report.skipped:
@@ -253,6 +264,22 @@ def _report_ingest(report: _IngestReport, tenant: str, *, as_json: bool) -> None
         complain(f"{count(len(refusals), 'file was', 'files were')} not imported:")
         for refusal in refusals:
             complain(f"  {refusal.name}: {refusal.reason}")
+    _name_interruption(report)
+
+
+def _name_left_out(left_out: Sequence[LeftOut]) -> None:
+    """Say how many files of folders were left out, of which kinds, and the first of each kind by name."""
+    by_reason: dict[str, list[str]] = {}
+    for one in left_out:
+        by_reason.setdefault(one.reason, []).append(one.name)
+    complain(f"{count(len(left_out), 'file was', 'files were')} left out:")
+    for reason, names in sorted(by_reason.items(), key=lambda item: -len(item[1])):
+        more = len(names) - _NAMED_OF_A_KIND
+        rest = f" and {more:,} more; --json names all" if more > 0 else ""
+        complain(f"  {reason} ({len(names):,}): {', '.join(names[:_NAMED_OF_A_KIND])}{rest}")
+
+
+def _name_interruption(report: _IngestReport) -> None:
     if report.is_interrupted:
         done = f"{report.added + report.grown + report.unchanged:,} of {count(report.found, 'memory', 'memories')}"
         complain(f"agent-reminiscence: interrupted after {done}; run the same command to continue")

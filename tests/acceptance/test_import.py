@@ -742,6 +742,32 @@ def test_a_bad_line_late_in_a_long_file_leaves_nothing_behind(cli: CommandLine, 
     assert cli.json("memories", "--external-id", "crew") == []
 
 
+def test_an_ingest_of_a_folder_names_what_it_leaves_out(cli: CommandLine, tmp_path: Path) -> None:
+    """Whoever ingests a folder learns which of its files are not remembered, and finds the words of the others."""
+    (tmp_path / "note.md").write_text("---\ntags: [harbour]\n---\n\nThe pier is red.\n")
+    (tmp_path / "page.html").write_text("<title>Ferry</title><p>The ferry leaves at nine.</p>")
+    (tmp_path / "people.csv").write_text("name,city\nAna,Porto\n")
+    (tmp_path / "pier.pdf").write_bytes(b"%PDF-1.4\n%%EOF\n")
+    (tmp_path / "photo.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+
+    *lines, summary = cli.json_lines("ingest", tmp_path, "--external-id", "crew")
+    code = cli.code
+    cli.json_lines("ingest", tmp_path / "pier.pdf", "--format", "txt", "--external-id", "crew")
+
+    assert (code, summary["added"], summary["files_left_out"], summary["refused"]) == (0, 3, 2, 0)
+    left_out = {Path(line["file"]).name: line["reason"] for line in lines if line["status"] == "left_out"}
+    assert left_out == {"pier.pdf": ".pdf is not read", "photo.png": ".png is not read"}
+    assert cli.code == 1
+    assert "it is a PDF, which is not text" in cli.err
+    notes = {note["title"]: note for note in cli.json("memories", "--external-id", "crew")}
+    assert {title: note["content"].strip() for title, note in notes.items()} == {
+        "note": "The pier is red.",
+        "Ferry": "The ferry leaves at nine.",
+        "people": "name = Ana; city = Porto",
+    }
+    assert notes["note"]["metadata"]["front_matter"] == {"tags": ["harbour"]}
+
+
 def test_an_ingest_may_skip_the_lines_that_cannot_be_read(cli: CommandLine, tmp_path: Path) -> None:
     """They are named with their numbers, the exit code tells of them, and a repetition stores nothing twice."""
     path = write_lines(tmp_path / "chat.jsonl", make_messages(20))

@@ -10,12 +10,13 @@ too long for one memory becomes several, cut at paragraphs or between messages.
 
 from __future__ import annotations
 
-import codecs
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from agent_reminiscence.config.paths import checked_path
 from agent_reminiscence.domain.transfer import ImportedMemory
@@ -23,11 +24,14 @@ from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.transfer.archives import CONVERSATIONS_FILE, records_of_archive
 from agent_reminiscence.services.transfer.chats import read_chat
+from agent_reminiscence.services.transfer.decoding import SIGNATURE_BYTES, TextFile, binary_kind
+from agent_reminiscence.services.transfer.front_matter import split_front_matter
 from agent_reminiscence.services.transfer.messages import FaultHandler, refuse
+from agent_reminiscence.services.transfer.pages import read_page
 from agent_reminiscence.services.transfer.parts import (
-    BLOCK_BYTES,
     FORMATS,
     Format,
+    LeftOut,
     NotedFile,
     Refusal,
     SourceFile,
@@ -37,6 +41,10 @@ from agent_reminiscence.services.transfer.parts import (
     part_title,
 )
 from agent_reminiscence.services.transfer.records import records_of_document, records_of_lines
+from agent_reminiscence.services.transfer.tables import table_texts
+from agent_reminiscence.services.validation import parse_time
+
+_OTHER_ENDINGS: Final = {"htm": "html", "xhtml": "html", "markdown": "md", "ndjson": "jsonl", "tab": "tsv"}
 
 STANDARD_INPUT: Final = "standard input"
 
@@ -58,11 +66,14 @@ _BESIDE_CONVERSATIONS: Final = frozenset(
 )
 
 
-def find_sources(paths: Iterable[Path], *, file_format: Format | None = None) -> Iterator[SourceFile | Refusal]:
+def find_sources(
+    paths: Iterable[Path], *, file_format: Format | None = None
+) -> Iterator[SourceFile | Refusal | LeftOut]:
     """The files that `paths` name, those of folders sorted by name.
 
-    In a folder, only files with a known extension are taken; hidden files, archives and links to folders are skipped,
-    and so is what lies beside the conversations of an unpacked export and is no chat.
+    In a folder, only files with a known extension are taken. The others are told as left out: so are archives, and what
+    lies beside the conversations of an unpacked export and is no chat. Of hidden files and links to folders nothing is
+    told.
 
     Args:
         file_format: Read every file as this; None goes by the extension.
@@ -81,7 +92,7 @@ def find_sources(paths: Iterable[Path], *, file_format: Format | None = None) ->
             yield _source(path, file_format)
 
 
-def _files_below(folder: Path, file_format: Format | None) -> Iterator[SourceFile | Refusal]:
+def _files_below(folder: Path, file_format: Format | None) -> Iterator[SourceFile | Refusal | LeftOut]:
     refusals: list[Refusal] = []
 
     def refuse(error: OSError) -> None:
@@ -91,18 +102,24 @@ def _files_below(folder: Path, file_format: Format | None) -> Iterator[SourceFil
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         is_export = any(map(CONVERSATIONS_FILE.fullmatch, files))
         for name in sorted(files):
-            if name.startswith(".") or _format_of(parent / name) in (None, "zip"):
+            if name.startswith("."):
                 continue
-            if not (is_export and name in _BESIDE_CONVERSATIONS):
-                yield _source(parent / name, file_format, below=folder)
+            path = parent / name
+            if (known := _format_of(path)) is None:
+                yield LeftOut(shown(path), f"{_ending_of(path)} is not read")
+            elif known == "zip":
+                yield LeftOut(shown(path), "an archive in a folder is not read; name it by itself")
+            elif is_export and name in _BESIDE_CONVERSATIONS:
+                yield LeftOut(shown(path), "a file of an export that is no chat")
+            else:
+                yield _source(path, file_format, below=folder)
     yield from refusals
 
 
 def _source(path: Path, file_format: Format | None, *, below: Path | None = None) -> SourceFile | Refusal:
     file_format = file_format or _format_of(path)
     if file_format is None:
-        endings = ", ".join(f".{known}" for known in FORMATS)
-        return Refusal(shown(path), f"its extension is not one of {endings}; pass --format to say how to read it")
+        return Refusal(shown(path), _why_unknown(path))
     try:
         status = path.stat()
     except OSError as error:
@@ -112,8 +129,25 @@ def _source(path: Path, file_format: Format | None, *, below: Path | None = None
     return SourceFile(path, shown(path), file_format, shown(Path(path.stem)), modified_at, label)
 
 
+def _why_unknown(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            kind = binary_kind(file.read(SIGNATURE_BYTES))
+    except OSError as error:
+        return error.strerror or str(error)
+    if kind is not None:
+        return f"it is {kind}, which is not read; convert it to text first"
+    endings = ", ".join(f".{known}" for known in FORMATS)
+    return f"its extension is not one of {endings}; if it is text, pass --format to say how to read it"
+
+
+def _ending_of(path: Path) -> str:
+    return path.suffix.lower() or "a file without an extension"
+
+
 def _format_of(path: Path) -> Format | None:
     ending = path.suffix.removeprefix(".").lower()
+    ending = _OTHER_ENDINGS.get(ending, ending)
     return next((known for known in FORMATS if known == ending), None)
 
 
@@ -143,7 +177,7 @@ def read_memories(
     with source.path.open("rb") as opened:
         file = NotedFile(opened, note or no_note)
         match source.format:
-            case "txt" | "md":
+            case "txt" | "md" | "html" | "csv" | "tsv":
                 yield from _read_document(source, file)
             case "json":
                 yield from read_chat(source, records_of_document(file, on_fault))
@@ -157,34 +191,67 @@ def read_memories(
 
 
 def _read_document(source: SourceFile, file: NotedFile) -> Iterator[ImportedMemory]:
-    title = ""
-    for number, part in enumerate(document_parts(_decoded(file)), start=1):
-        if not title:
-            title = (first_heading(part) if source.format == "md" else None) or source.title
+    text = TextFile(file, is_html=source.format == "html")
+    match source.format:
+        case "html":
+            page = read_page(text.blocks())
+            yield from _memories_of(source, text, document_parts([page.text]), title=lambda: page.title)
+        case "csv" | "tsv":
+            rows = table_texts(text.blocks(), delimiter="\t" if source.format == "tsv" else None)
+            yield from _memories_of(source, text, document_parts(rows))
+        case "md":
+            yield from _read_markdown(source, text)
+        case _:
+            yield from _memories_of(source, text, document_parts(text.blocks()))
+
+
+def _read_markdown(source: SourceFile, text: TextFile) -> Iterator[ImportedMemory]:
+    blocks = text.blocks()
+    fields, begin = split_front_matter(next(blocks, ""))
+    title = fields.get("title")
+    # What is too large for metadata is refused with the file, by the check of its first memory.
+    yield from _memories_of(
+        replace(source, modified_at=_written_at(fields) or source.modified_at),
+        text,
+        document_parts(chain([begin], blocks)),
+        title=lambda: title if isinstance(title, str) else "",
+        heads=True,
+        metadata={"front_matter": fields} if fields else {},
+    )
+
+
+def _written_at(fields: Mapping[str, Any]) -> datetime | None:
+    """The date in front matter, if it has one that can be read."""
+    date = fields.get("date")
+    try:
+        return validation.moment("date", parse_time(date)) if isinstance(date, str) and date else None
+    except InvalidInputError:
+        return None
+
+
+def _memories_of(
+    source: SourceFile,
+    text: TextFile,
+    parts: Iterable[str],
+    *,
+    title: Callable[[], str] = str,
+    heads: bool = False,
+    metadata: Mapping[str, Any] | None = None,
+) -> Iterator[ImportedMemory]:
+    """The memories of a document.
+
+    Args:
+        title: Asked once the first part is there; '' leaves the title to the first heading and the file's name.
+        heads: Whether a line that begins with # is a heading.
+    """
+    name = ""
+    for number, part in enumerate(parts, start=1):
+        if not name:
+            name = title().strip() or (first_heading(part) if heads else None) or source.title
         yield ImportedMemory(
-            title=part_title(title, number),
+            title=part_title(name, number),
             content=validation.content(part),
-            metadata=source.metadata,
+            metadata=validation.metadata({**source.metadata, **(metadata or {})}),
             occurred_at=source.modified_at,
+            replaced_characters=text.take_replaced(),
         )
-
-
-def _decoded(file: NotedFile) -> Iterator[str]:
-    decoder = codecs.getincrementaldecoder("utf-8-sig")()
-    line = 1
-    while True:
-        block = file.read(BLOCK_BYTES)
-        try:
-            text = decoder.decode(block, final=not block)
-        except UnicodeDecodeError as error:
-            raise InvalidInputError(
-                f"line {line + error.object[: error.start].count(b'\n')}: this is not UTF-8 text"
-            ) from None
-        if "\x00" in text:
-            raise InvalidInputError(
-                f"line {line + text[: text.index(chr(0))].count('\n')}: a NUL character, so this is not text"
-            )
-        line += text.count("\n")
-        yield text
-        if not block:
-            return

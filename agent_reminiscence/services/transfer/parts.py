@@ -18,8 +18,8 @@ from agent_reminiscence.config.constants import (
 )
 from agent_reminiscence.text.chunking import chunk_text
 
-Format = Literal["txt", "md", "json", "jsonl", "zip"]
-FORMATS: Final[tuple[Format, ...]] = ("txt", "md", "json", "jsonl", "zip")
+Format = Literal["txt", "md", "html", "csv", "tsv", "json", "jsonl", "zip"]
+FORMATS: Final[tuple[Format, ...]] = ("txt", "md", "html", "csv", "tsv", "json", "jsonl", "zip")
 
 # Fewer characters per chunk than in any text, line ends aside: emoji take three tokens each.
 _LEAST_CHUNK_CHARACTERS: Final = 30
@@ -56,6 +56,13 @@ class SourceFile:
 
 class Refusal(NamedTuple):
     """A file or folder that is not imported, and why; the reason begins with the line, if there is one."""
+
+    name: str
+    reason: str
+
+
+class LeftOut(NamedTuple):
+    """A file of a folder that is not of a kind that is read, and why."""
 
     name: str
     reason: str

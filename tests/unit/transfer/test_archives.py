@@ -14,7 +14,7 @@ from agent_reminiscence.domain.transfer import ImportedMemory
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services.transfer import archives
 from agent_reminiscence.services.transfer.files import find_sources, read_memories
-from agent_reminiscence.services.transfer.parts import SourceFile
+from agent_reminiscence.services.transfer.parts import LeftOut, SourceFile
 from tests.support.chat_exports import (
     archive,
     chatgpt_conversation,
@@ -164,6 +164,10 @@ def test_an_archive_in_a_folder_is_left_alone_and_so_is_what_is_beside_conversat
     (tmp_path / "user.json").write_text("[]")
     (tmp_path / "other.zip").write_bytes(archive({"conversations.json": []}))
 
-    found = [Path(source.name).relative_to(tmp_path).as_posix() for source in find_sources([tmp_path])]
+    found = [
+        Path(source.name).relative_to(tmp_path).as_posix()
+        for source in find_sources([tmp_path])
+        if not isinstance(source, LeftOut)
+    ]
 
     assert found == ["user.json", "export/conversations.json", "export/notes.md"]

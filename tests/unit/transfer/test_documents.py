@@ -1,0 +1,239 @@
+"""Documents, pages and tables: what of them is text, what is said about them, and what is no text at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from agent_reminiscence import ImportedMemory, InvalidInputError
+from agent_reminiscence.services.transfer.files import find_sources, read_memories
+from agent_reminiscence.services.transfer.front_matter import split_front_matter
+from agent_reminiscence.services.transfer.parts import BLOCK_BYTES, Format, LeftOut, Refusal, SourceFile
+
+type Reader = Callable[..., list[ImportedMemory]]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Reader:
+    """Reads what is written to a file of this name."""
+
+    def read_file(name: str, content: str | bytes, file_format: Format | None = None) -> list[ImportedMemory]:
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        (source,) = find_sources([path], file_format=file_format)
+        assert isinstance(source, SourceFile), source
+        return list(read_memories(source))
+
+    return read_file
+
+
+_PAGE = """<!DOCTYPE html><html><head><title>The
+  Ferry &amp; the pier</title><style>p { color: red }</style><script>var a = "<p>no</p>"</script></head>
+<body><nav><ul><li>Home</li></ul></nav><main><h1>Times</h1><p>The ferry leaves
+ at   <b>nine</b>.<br>Not on Sundays.</p><ul><li><p>Tickets: 5&nbsp;€</p></li><li>Dogs are free</li></ul>
+<table><tr> <th>Pier</th> <th>Colour</th></tr><tr><td>North</td><td>red</td></tr></table>
+<pre>a  b
+c</pre><svg><text>no</text></svg><template>no</template></main><footer>Open since 1902</footer></body></html>"""
+
+
+def test_of_a_page_the_words_are_read(read: Reader) -> None:
+    """In their order, with their headings, items and cells; without scripts, styles and navigation."""
+    (memory,) = read("page.html", _PAGE)
+
+    assert memory.title == "The Ferry & the pier"
+    assert [line.replace("\xa0", " ") for line in memory.content.split("\n") if line.strip()] == [
+        "# Times",
+        "The ferry leaves at nine.",
+        "Not on Sundays.",
+        "- Tickets: 5 €",
+        "- Dogs are free",
+        "Pier | Colour",
+        "North | red",
+        "a  b",
+        "c",
+        "Open since 1902",
+    ]
+    assert memory.metadata == {"file": "page.html"}
+
+
+def test_a_page_is_read_the_same_wherever_its_blocks_end(read: Reader) -> None:
+    """A file is read in blocks, and a tag or a character may lie across two of them."""
+    filler = "<p>" + "word " * (BLOCK_BYTES // 5 - 3)
+    for shift in range(12):
+        (memory,) = read("page.htm", f"<title>T</title>{'x' * shift}{filler}</p><p>The pïer is r&euml;d.</p>")
+        assert memory.content.endswith("word\n\nThe pïer is rëd."), shift
+
+
+def test_a_page_says_how_it_is_encoded(read: Reader) -> None:
+    """Old pages are seldom UTF-8; one that names nothing is."""
+    (named,) = read(
+        "a.html", '<meta http-equiv="c" content="text/html; charset=iso-8859-1"><p>Brücke – ja'.encode("cp1252")
+    )
+    (plain,) = read("b.html", "<p>Brücke")
+
+    assert (named.content, plain.content) == ("Brücke – ja", "Brücke")
+    with pytest.raises(InvalidInputError, match="line 1: this is not UTF-8 text"):
+        read("c.html", "<p>Brücke".encode("latin-1"))
+    for name in ("rot13", "zip", "klingon"):
+        with pytest.raises(InvalidInputError, match=f"encoding is '{name}', which is unknown"):
+            read("d.html", f'<meta charset="{name}"><p>x')
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["<nav>" * 50_000, "<p" * 100_000, "<![CDATA[" * 50_000, "&#" * 100_000, "<a b='" * 50_000, "</nav>" * 50_000],
+    ids=["open", "cut off", "cdata", "references", "attributes", "closed"],
+)
+def test_a_page_made_to_be_slow_is_read_like_any_other(read: Reader, page: str) -> None:
+    """Whoever ingests a folder of saved pages did not write them."""
+    memories = read("page.html", f"<p>The pier is red.</p>{page}")
+
+    assert memories[0].content.startswith("The pier is red.")
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "rows"),
+    [
+        ("a.csv", "name,city\nAna,Porto\nBo,Oslo\n", ["name = Ana; city = Porto", "name = Bo; city = Oslo"]),
+        ("a.csv", 'name;note\nAna;"red; and\nwhite"\n\n', ["name = Ana; note = red; and white"]),
+        ("a.tsv", "name\tcity\r\nAna\tPorto, PT\r\n", ["name = Ana; city = Porto, PT"]),
+        ("a.csv", "1,Porto\n2,Oslo", ["1; Porto", "2; Oslo"]),
+        ("a.csv", "a,b\n1,2,3\n,\n4", ["a = 1; b = 2; column 3 = 3", "a = 4"]),
+        ("a.csv", '\ufeff"the ""name""",b\nx,y', ['the "name" = x; b = y']),
+        ("a.csv", "name,city\n", []),
+        ("a.csv", "\n\n", []),
+    ],
+)
+def test_a_row_of_a_table_says_what_its_cells_are(read: Reader, name: str, table: str, rows: list[str]) -> None:
+    """So that a question for a city finds it, and a hit can be understood without the first line."""
+    memories = read(name, table)
+
+    assert [row for memory in memories for row in memory.content.split("\n\n") if row] == rows
+
+
+def test_a_table_that_is_none_names_its_line(read: Reader) -> None:
+    """A quotation mark that is never closed, and a cell longer than the standard library reads."""
+    with pytest.raises(InvalidInputError, match="line 2: this is not CSV"):
+        read("a.csv", 'a,b\n"x,y')
+    with pytest.raises(InvalidInputError, match="line 2: this is not CSV: field larger than"):
+        read("a.csv", f"a,b\n{'x' * 200_000},y")
+
+
+def test_front_matter_is_metadata_and_no_passage(read: Reader) -> None:
+    """It says what the document is; a question is not to find `tags:` in it."""
+    text = """---
+title: "Pier notes"  # mine
+tags: [sea, 'old pier']
+authors:
+  - Ana
+  - Bo
+date: 2025-03-01
+url: https://example.org/#pier
+nested:
+  a: 1
+---
+
+# Pier
+
+The pier is red.
+"""
+    (memory,) = read("note.md", text)
+
+    assert memory.title == "Pier notes"
+    assert memory.content.strip() == "# Pier\n\nThe pier is red."
+    assert memory.occurred_at == datetime(2025, 3, 1, tzinfo=UTC)
+    assert memory.metadata["front_matter"] == {
+        "title": "Pier notes",
+        "tags": ["sea", "old pier"],
+        "authors": ["Ana", "Bo"],
+        "date": "2025-03-01",
+        "url": "https://example.org/#pier",
+        "nested": "a: 1",
+    }
+
+
+def test_toml_front_matter_is_read_too(read: Reader) -> None:
+    """As Hugo and Zola write it; dates become text, which JSON has."""
+    (memory,) = read("note.markdown", '+++\ntitle = "Pier"\ndate = 2025-03-01T09:00:00Z\nweight = 3\n+++\nRed.\n')
+
+    assert (memory.title, memory.content) == ("Pier", "Red.\n")
+    assert memory.occurred_at == datetime(2025, 3, 1, 9, tzinfo=UTC)
+    assert memory.metadata["front_matter"] == {"title": "Pier", "date": "2025-03-01T09:00:00+00:00", "weight": 3}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\n\nA rule, and then text.\n\n---\n\nMore.",
+        "---\nAna said: yes\nthen she left\n---\n",
+        "---\ntitle: never closed\n\ntext",
+        "+++\nno toml\n+++\n",
+        "text\n---\ntitle: x\n---\n",
+        "---\n---\ntext",
+        "",
+    ],
+)
+def test_a_rule_begins_no_front_matter(text: str) -> None:
+    """Nothing of a document is taken for metadata unless all lines of the block are fields."""
+    assert split_front_matter(text) == ({}, text)
+
+
+_BINARY = {
+    "a PDF": b"%PDF-1.4\n1 0 obj\n<< /Type /Catalog >>\nendobj\n%%EOF\n",
+    "a PNG picture": b"\x89PNG\r\n\x1a\n",
+    "an RTF document": b"{\\rtf1 The pier is red.}",
+    "a binary file": bytes(range(32)) * 4,
+    "an MP4 or HEIC file": b"\0\0\0\x20ftypisom",
+}
+
+
+@pytest.mark.parametrize("kind", _BINARY)
+@pytest.mark.parametrize("file_format", ["txt", "md", "html", "csv"])
+def test_what_is_no_text_is_refused_under_any_format_of_text(read: Reader, kind: str, file_format: Format) -> None:
+    """A PDF may be all ASCII, and its bytes are no memory."""
+    with pytest.raises(InvalidInputError, match=f"it is {kind}, which is not text"):
+        read("pier.dat", _BINARY[kind], file_format)
+
+
+def test_a_stray_control_character_makes_no_text_binary(read: Reader) -> None:
+    """Logs have some; NUL is replaced and counted."""
+    (memory,) = read("a.txt", "The pier\x00 is \x1b[31mred\x1b[0m.")
+
+    assert memory.content == "The pier\ufffd is \x1b[31mred\x1b[0m."
+    assert memory.replaced_characters == 1
+
+
+def test_what_a_folder_leaves_out_is_told(tmp_path: Path) -> None:
+    """And a file that is named by itself is refused with the way out that it has."""
+    for name, content in {
+        "a.md": b"text",
+        "b.pdf": _BINARY["a PDF"],
+        "c.dat": b"text",
+        "d.zip": b"PK",
+        "e": b"x",
+        ".hidden.pdf": b"%PDF-",
+        "export/conversations.json": b"[]",
+        "export/user.json": b"{}",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+
+    found = list(find_sources([tmp_path]))
+    named = list(find_sources([tmp_path / "b.pdf", tmp_path / "c.dat"]))
+
+    assert {Path(one.name).name: one.reason for one in found if isinstance(one, LeftOut)} == {
+        "b.pdf": ".pdf is not read",
+        "c.dat": ".dat is not read",
+        "d.zip": "an archive in a folder is not read; name it by itself",
+        "e": "a file without an extension is not read",
+        "user.json": "a file of an export that is no chat",
+    }
+    assert [one.path.name for one in found if isinstance(one, SourceFile)] == ["a.md", "conversations.json"]
+    pdf, dat = named
+    assert isinstance(pdf, Refusal)
+    assert pdf.reason == "it is a PDF, which is not read; convert it to text first"
+    assert isinstance(dat, Refusal)
+    assert "if it is text, pass --format" in dat.reason

@@ -168,8 +168,8 @@ class ServerConfig(BaseSettings):
         default=2.0,
         ge=0,
         le=60,
-        description="How long a refusal waits if its subject or address has used up its share: whoever repeats the call"
-        " at once would otherwise keep the server busy with refusing.",
+        description="About how long a refusal waits if its subject or address has used up its share, and longer if many"
+        " do: whoever repeats the call at once would otherwise keep the server busy with refusing.",
     )
     ready_timeout_seconds: float = Field(
         default=5.0, gt=0, le=600, description="How long the store may take to answer `/readyz`."

@@ -13,6 +13,7 @@ from agent_reminiscence.server.access.authenticators import Authenticator
 from agent_reminiscence.server.access.grants import Grant
 from agent_reminiscence.server.access.limiter import WrongAttempts, network_of
 from agent_reminiscence.server.guards.gate import Gate
+from agent_reminiscence.server.guards.refusal import Patience
 from agent_reminiscence.server.problems import ProblemError
 
 # A wrong key does not become a right one. A token may, when its issuer's keys have been fetched.
@@ -49,6 +50,7 @@ class Strangers:
         self._authenticator = authenticator
         self._wrong = WrongAttempts(wrong_per_minute, clock=clock)
         self._delay_seconds = delay_seconds
+        self._patience = Patience(delay_seconds)
         self._clock = clock
         self._checks = Gate(_CHECKS, share=1, queue=_WAITING_CHECKS, wait_seconds=_WAIT_SECONDS)
         # By hash: until when a refusal holds; and what was valid when it was checked last.
@@ -94,13 +96,15 @@ class Strangers:
         finally:
             self._checks.leave(subject)
         self._remember(hashed, grant)
+        if grant is None:
+            await self.refuse(address)
         return grant
 
     async def refuse(self, address: str) -> None:
         """Count a request that is refused, and let its answer wait if there were too many."""
         if self._wrong.wait(address):
             # Not counted: a flood that has ended leaves no debt for the rest of the day.
-            await asyncio.sleep(self._delay_seconds)
+            await self._patience.wait(network_of(address))
         else:
             self._wrong.count(address)
 

@@ -16,12 +16,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from agent_reminiscence.server.access.grants import Caller
 from agent_reminiscence.server.access.limiter import network_of
 from agent_reminiscence.server.guards.gate import Gate
-from agent_reminiscence.server.guards.refusal import refuse
+from agent_reminiscence.server.guards.refusal import Patience, refuse
 from agent_reminiscence.server.paths import PROBES, QUESTIONS, STATIC, UPLOADS, is_under, path_of
 from agent_reminiscence.server.problems import ProblemError
 
 # They are asked for when everything else is at its limit, and cost little.
 _NEVER_QUEUED: Final = (*PROBES, "/metrics", *STATIC)
+_EVENTS: Final = "text/event-stream"
 _LONG_BYTES: Final = 1_000_000
 # More places than any share has.
 _ALL: Final = 1_000_000
@@ -61,6 +62,10 @@ class Load:
         self.streams.add(stream)
         return True
 
+    def may_stream(self, subject: str) -> bool:
+        """Whether there is a place of a stream for a subject."""
+        return self._streams.has(subject)
+
     def close_stream(self, stream: _Answer) -> None:
         """Give the place of a stream back, if it has one."""
         if stream in self.streams:
@@ -96,9 +101,13 @@ class _Shares:
         self._held: Counter[str] = Counter()
         self._taken = 0
 
+    def has(self, subject: str) -> bool:
+        """Whether there is one for a subject."""
+        return self._taken < self._places and self._held[subject] < self._share
+
     def take(self, subject: str) -> bool:
         """Take one; False if there is none for this subject."""
-        if self._taken >= self._places or self._held[subject] >= self._share:
+        if not self.has(subject):
             return False
         self._taken += 1
         self._held[subject] += 1
@@ -135,7 +144,7 @@ class Admission:
     ) -> None:
         self._app = app
         self._load = load
-        self._refusal_delay_seconds = refusal_delay_seconds
+        self._patience = Patience(refusal_delay_seconds)
         self._bytes_per_place = question_bytes_per_place
         self._retry_after = {"Retry-After": str(max(1, math.ceil(retry_after_seconds)))}
 
@@ -156,6 +165,10 @@ class Admission:
             if not answer.become_stream():
                 await self._refuse(self._too_many_streams(), scope, receive, send)
                 return
+        elif _asks_for_stream(scope) and not self._load.may_stream(answer.subject):
+            # Its answer would be refused in the end, after all that a route does until then.
+            await self._refuse(self._too_many_streams(), scope, receive, send)
+            return
         elif not await answer.take_place():
             await self._refuse(self._overloaded(), scope, receive, send)
             return
@@ -192,12 +205,8 @@ class Admission:
         return max(1, (int(declared or 0) + len(scope.get("query_string", b""))) // self._bytes_per_place)
 
     async def _refuse(self, problem: ProblemError, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse a request, but not at once: whoever has used up a share, and repeats, would keep the server busy."""
-        try:
-            async with asyncio.timeout(self._refusal_delay_seconds):
-                await self._load.stopping.wait()
-        except TimeoutError:
-            pass
+        """Refuse a request, but not at once."""
+        await self._patience.wait(_subject_of(scope), stopping=self._load.stopping)
         await refuse(problem, scope, receive, send)
 
     def _overloaded(self) -> ProblemError:
@@ -218,6 +227,11 @@ class Admission:
             " call later",
             headers=self._retry_after,
         )
+
+
+def _asks_for_stream(scope: Scope) -> bool:
+    """Whether a request wants events and nothing else. Clients of MCP, which POST, take either."""
+    return scope["method"] == "GET" and Headers(scope=scope).get("accept", "").strip().lower() == _EVENTS
 
 
 def _subject_of(scope: Scope) -> str:
@@ -338,7 +352,7 @@ class _Answer:
         if self._is_head or start["status"] in _WITHOUT_BODY:
             return
         headers = Headers(raw=start["headers"])
-        self.has_no_end = headers.get("content-type", "").startswith("text/event-stream")
+        self.has_no_end = headers.get("content-type", "").startswith(_EVENTS)
         length = headers.get("content-length")
         is_long = length is None or int(length) > _LONG_BYTES
         if self.has_no_end and self._load.stopping.is_set():

@@ -552,6 +552,12 @@ async def test_streams_of_one_caller_leave_some_to_others(unopened: AgentMem) ->
             await opened.enter_async_context(stage.client.stream("GET", "/v1/stream", headers=greedy)) for _ in range(3)
         ]
         assert [answer.status_code for answer in answers] == [200, 200, 503]
+        # One that asks for events does not even come to the route.
+        await stage.until_reached(2)
+        reached = len(stage.reached)
+        asking = greedy | {"Accept": "text/event-stream"}
+        assert (await stage.client.get("/v1/slow", headers=asking)).status_code == 503
+        assert len(stage.reached) == reached
         assert (await opened.enter_async_context(modest.stream("GET", "/v1/stream"))).status_code == 200
         stage.may_answer.set()
 

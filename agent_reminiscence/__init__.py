@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         ImportedMemory,
         ImportReport,
         MessageImportReport,
+        ReadableExportReport,
         SkippedMessage,
     )
     from agent_reminiscence.domain.turn import Turn
@@ -165,6 +166,7 @@ __all__ = [
     "ProfileNotFoundError",
     "Progress",
     "QuotaExceededError",
+    "ReadableExportReport",
     "Redaction",
     "RedactionError",
     "Redactor",
@@ -286,6 +288,7 @@ _MODULES: Final = {
     "domain.transfer": (
         "AddedMemory",
         "ExportReport",
+        "ReadableExportReport",
         "ImportedMemory",
         "ImportReport",
         "MessageImportReport",

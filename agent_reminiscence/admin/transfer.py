@@ -8,6 +8,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from agent_reminiscence.admin.topic import Topic
+from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.progress import Step, no_progress
 from agent_reminiscence.domain.transfer import (
     AddedMemory,
@@ -15,11 +16,13 @@ from agent_reminiscence.domain.transfer import (
     ImportedMemory,
     ImportReport,
     MessageImportReport,
+    ReadableExportReport,
 )
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.transfer.batches import ImportMessagesRequest
+from agent_reminiscence.services.transfer.readable import PAGE_MEMORIES
 
 
 class TransferAdmin(Topic):
@@ -36,7 +39,8 @@ class TransferAdmin(Topic):
         """Write all events of `external_id` to a file, as a consistent snapshot; the format is documented.
 
         Args:
-            path: The file; it appears complete or not at all.
+            path: The file; it appears complete or not at all. It is compressed if its name ends in `.zst`; under any
+                other name it is plain JSON Lines.
             overwrite: Whether to replace an existing file.
             progress: Called with the events written so far.
 
@@ -49,6 +53,43 @@ class TransferAdmin(Topic):
             validation.external_id(external_id),
             validation.path("path", path),
             overwrite=validation.flag("overwrite", overwrite),
+            note=progress or no_progress,
+        )
+
+    async def export_readable(
+        self,
+        external_id: str | int | UUID,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        progress: Callable[[Step], None] | None = None,
+    ) -> ReadableExportReport:
+        """Write the active memories of `external_id` for people: one dated text per memory, oldest first, in Markdown.
+
+        Neither archived memories nor history, and nothing that can be imported: use `export` for that. A memory that is
+        written meanwhile may be in it or not.
+
+        Args:
+            path: The file; it appears complete or not at all.
+            overwrite: Whether to replace an existing file.
+            progress: Called with the memories written so far.
+
+        Raises:
+            InvalidInputError: An argument is invalid, or the file exists.
+            ExternalIdNotFoundError: Nothing is stored for `external_id`; no file is written.
+            StoreError: The store is unavailable; no file is left behind.
+        """
+        tenant = validation.external_id(external_id)
+
+        async def read_page(after: UUID | None) -> list[ActiveMemory]:
+            selection = validation.selection(ids=None, keys=None, key_prefix=None, limit=PAGE_MEMORIES, after=after)
+            return await self._services.manager.get(tenant, selection, where=None)
+
+        return await self._services.transfer.export_readable(
+            tenant,
+            validation.path("path", path),
+            overwrite=validation.flag("overwrite", overwrite),
+            read_page=read_page,
             note=progress or no_progress,
         )
 

@@ -12,14 +12,19 @@ from agent_reminiscence.cli.parameters import EXIT_OK, HERE, AsJson, Database, T
 from agent_reminiscence.cli.terminal import console, count, progress_of_stages, say, write_json
 
 if TYPE_CHECKING:
-    from agent_reminiscence.domain.transfer import ExportReport, ImportReport
+    from agent_reminiscence.domain.transfer import ExportReport, ImportReport, ReadableExportReport
 
 
 def export(
-    path: Annotated[Path, Parameter(name="file", help="The file to write, such as agent-1.jsonl.zst.")],
+    path: Annotated[
+        Path, Parameter(name="file", help="The file to write: compressed as agent-1.jsonl.zst, plain as agent-1.jsonl.")
+    ],
     *,
     external_id: Tenant,
     overwrite: Annotated[bool, Parameter(negative="", help="Replace the file if it exists.")] = False,
+    readable: Annotated[
+        bool, Parameter(negative="", help="Write for people: one dated text per memory. It cannot be imported.")
+    ] = False,
     as_json: AsJson = False,
     database: Database = HERE,
 ) -> int:
@@ -27,6 +32,8 @@ def export(
 
     The file appears complete or not at all, and only its owner may read it. It is not encrypted.
     """
+    if readable:
+        return _export_readable(path, external_id, overwrite=overwrite, as_json=as_json, database=database)
 
     async def write() -> ExportReport:
         with progress_of_stages() as show:
@@ -50,6 +57,23 @@ def export(
     )
     if report.chain:
         say(out, f"chain {report.chain}", style="dim")
+    return EXIT_OK
+
+
+def _export_readable(path: Path, external_id: str, *, overwrite: bool, as_json: bool, database: Database) -> int:
+    async def write() -> ReadableExportReport:
+        with progress_of_stages() as show:
+            async with opened(database) as memory:
+                return await memory.admin.export_readable(
+                    external_id, path, overwrite=overwrite, progress=lambda step: show("Exporting", step)
+                )
+
+    report = asyncio.run(write())
+    if as_json:
+        write_json(report.model_dump(mode="json"))
+    else:
+        memories = count(report.memories, "memory", "memories")
+        say(console(), f"{memories} of {report.external_id!r} written to {report.path}, {report.size_bytes:,} bytes.")
     return EXIT_OK
 
 

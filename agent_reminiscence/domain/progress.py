@@ -34,7 +34,7 @@ class Step(FrozenModel):
 
     done: int = Field(description="How much is done.")
     total: int | None = Field(description="How much there is; None if that is not known yet.")
-    unit: str = Field(description="What is counted: `events`, `characters` or `vectors`.")
+    unit: str = Field(description="What is counted: `events`, `memories`, `characters` or `vectors`.")
 
 
 StepCallback = Callable[[Step], None]

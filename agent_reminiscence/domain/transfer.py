@@ -125,6 +125,15 @@ class ExportReport(FrozenModel):
     size_bytes: int
 
 
+class ReadableExportReport(FrozenModel):
+    """A file with the memories of one tenant for people; it cannot be imported."""
+
+    external_id: str
+    path: Path
+    memories: int
+    size_bytes: int
+
+
 class ImportReport(FrozenModel):
     """The outcome of an import."""
 

@@ -15,6 +15,7 @@ from agent_reminiscence.domain.transfer import (
     ImportedMemory,
     ImportReport,
     MessageImportReport,
+    ReadableExportReport,
 )
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.sync.lifecycle import Twin
@@ -39,7 +40,8 @@ class TransferAdmin(Twin):
         """Write all events of `external_id` to a file, as a consistent snapshot; the format is documented.
 
         Args:
-            path: The file; it appears complete or not at all.
+            path: The file; it appears complete or not at all. It is compressed if its name ends in `.zst`; under any
+                other name it is plain JSON Lines.
             overwrite: Whether to replace an existing file.
             progress: Called with the events written so far.
 
@@ -50,6 +52,33 @@ class TransferAdmin(Twin):
         """
         return self._thread.call(
             lambda: self._wrapped.export(external_id, path, overwrite=overwrite, progress=progress)
+        )
+
+    def export_readable(
+        self,
+        external_id: str | int | UUID,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        progress: Callable[[Step], None] | None = None,
+    ) -> ReadableExportReport:
+        """Write the active memories of `external_id` for people: one dated text per memory, oldest first, in Markdown.
+
+        Neither archived memories nor history, and nothing that can be imported: use `export` for that. A memory that is
+        written meanwhile may be in it or not.
+
+        Args:
+            path: The file; it appears complete or not at all.
+            overwrite: Whether to replace an existing file.
+            progress: Called with the memories written so far.
+
+        Raises:
+            InvalidInputError: An argument is invalid, or the file exists.
+            ExternalIdNotFoundError: Nothing is stored for `external_id`; no file is written.
+            StoreError: The store is unavailable; no file is left behind.
+        """
+        return self._thread.call(
+            lambda: self._wrapped.export_readable(external_id, path, overwrite=overwrite, progress=progress)
         )
 
     def import_(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import stat
 import traceback
@@ -678,3 +679,73 @@ async def test_events_recorded_in_the_future_are_refused(
 
     assert "in the future" in await _refusal(memory, file, "copy")
     assert await stored("copy") == {}
+
+
+# By name, and for people -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["agent.json", "agent.jsonl", "agent"])
+async def test_a_file_whose_name_does_not_say_zst_is_plain_json_lines(
+    memory: AgentMem, tenant: str, tmp_path: Path, name: str
+) -> None:
+    """Anything that reads JSON reads it, and an import takes it as well."""
+    await memory.create_active_memory(tenant, "Tea", "The jasmine tea is in the blue tin.")
+    file = tmp_path / name
+
+    report = await memory.admin.export(tenant, file)
+
+    header, *events, footer = map(json.loads, file.read_text().splitlines())
+    assert (header["head"], len(events), footer["events"]) == (report.events, report.events, report.events)
+    assert file.stat().st_size == report.size_bytes
+    assert _mode(file) == 0o600
+    imported = await memory.admin.import_(file, f"{tenant}-copy")
+    assert imported.imported == report.events
+    assert (await memory.admin.verify(f"{tenant}-copy")).ok
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        pytest.param(lambda whole: whole.replace(b"jasmine", b"mint of"), "was edited", id="a word"),
+        pytest.param(lambda whole: whole[:-9], "does not end with the footer", id="cut off"),
+        pytest.param(lambda whole: whole + b"{}\n", "does not end with the footer", id="appended to"),
+        pytest.param(lambda whole: whole.replace(b"\n", b"\n\n", 1), "was edited", id="an empty line"),
+    ],
+)
+async def test_a_plain_file_that_was_changed_is_refused(
+    memory: AgentMem, tenant: str, tmp_path: Path, change: Callable[[bytes], bytes], problem: str
+) -> None:
+    """Before anything of it is read, and nothing is imported."""
+    await memory.create_active_memory(tenant, "Tea", "The jasmine tea is in the blue tin.")
+    file = tmp_path / "agent.jsonl"
+    await memory.admin.export(tenant, file)
+    file.write_bytes(change(file.read_bytes()))
+
+    assert problem in await _refusal(memory, file, f"{tenant}-copy")
+    assert await memory.ledger.head(f"{tenant}-copy") == 0
+
+
+async def test_memories_are_written_for_people(memory: AgentMem, tenant: str, tmp_path: Path) -> None:
+    """One dated text for each, oldest first; what a terminal would obey is left out, and an existing file stays."""
+    may = datetime(2022, 5, 1, 9, 30, tzinfo=UTC)
+    await memory.create_active_memory(tenant, "Tea\n# Forged", "In the \x1b[31mblue tin.\nOr not.", occurred_at=may)
+    await memory.create_active_memory(tenant, "Boat", "At pier four.", source="tool", key="boat")
+    for number in range(120):
+        await memory.create_active_memory(tenant, f"Note {number}", f"Text {number}.")
+    gone = await memory.create_active_memory(tenant, "Gone", "Not shown.")
+    await memory.admin.archive(tenant, gone.id)
+    file = tmp_path / "notes.md"
+
+    report = await memory.admin.export_readable(tenant, file)
+
+    written = file.read_text()
+    assert report.memories == written.count("\n## ") == 122
+    assert "\n## 2022-05-01 09:30 UTC, Tea # Forged\n\nIn the [31mblue tin.\nOr not.\n" in written
+    assert ", Boat\n\n(source: tool, key: boat)\n\nAt pier four.\n" in written
+    assert written.index("Tea #") < written.index(", Boat") < written.index("Text 119.")
+    assert "Not shown" not in written
+    with pytest.raises(InvalidInputError, match="exists"):
+        await memory.admin.export_readable(tenant, file)
+    with pytest.raises(ExternalIdNotFoundError):
+        await memory.admin.export_readable(f"{tenant}-nobody", tmp_path / "nobody.md")
+    assert _names(tmp_path) == ["notes.md"]

@@ -28,7 +28,8 @@ def read_export(path: Path) -> list[Event]:
 
 def export_text(path: Path) -> str:
     """All that a file says, read by nothing of ours."""
-    return zstd.decompress(path.read_bytes()).decode()
+    written = path.read_bytes()
+    return (zstd.decompress(written) if path.suffix == ".zst" else written).decode()
 
 
 def exported_titles(path: Path) -> list[str]:

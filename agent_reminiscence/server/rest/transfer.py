@@ -69,7 +69,7 @@ async def _parts(file: IO[bytes]) -> AsyncGenerator[bytes]:
 async def export_events(memory: Memory, tenant: Tenant) -> Response:
     """All events of the tenant, in the format that `agent-reminiscence export` writes."""
     with await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="reminiscence-export-") as folder:
-        path = Path(folder) / "events"
+        path = Path(folder) / "events.jsonl.zst"
         report = await memory.admin.export(tenant, path)
         # Its name goes with the folder, so nothing is left behind, whatever happens to this process.
         file = await asyncio.to_thread(path.open, "rb")
@@ -96,7 +96,7 @@ async def import_events(request: Request, memory: Memory, tenant: Tenant) -> Res
     if media_type not in _TAKEN:
         raise ProblemError(415, "unsupported-media-type", f"send the file with Content-Type: {_FILE_TYPE}")
     with await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="reminiscence-import-") as folder:
-        path = Path(folder) / "events"
+        path = Path(folder) / "events.jsonl.zst"
         await _receive(request, path, request.app.state.server_config.max_import_bytes)
         try:
             return as_json(await memory.admin.import_(path, tenant))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, Self
+from typing import Any, BinaryIO, Final, NoReturn, Self
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -49,6 +50,10 @@ _PARSERS: Mapping[str, Callable[[str], object]] = {
     "chain": bytes.fromhex,
 }
 
+# The footer of a plain file, with room: counts of 20 digits and two digests.
+_FOOTER_BYTES: Final = 400
+_SHA256: Final = re.compile(rb'"sha256":"([0-9a-f]{64})"\}$')
+
 
 class EventFileReader:
     """Reads a file: first `check`, then `batches`. A context manager that closes the file, as `close` does.
@@ -63,6 +68,7 @@ class EventFileReader:
         self._file: BinaryIO | None = None
         self._size = 0
         self._seal = b""
+        self._is_plain = False
 
     def __enter__(self) -> Self:
         return self
@@ -101,7 +107,7 @@ class EventFileReader:
             self._file = self._path.open("rb", buffering=0)
             self._size = os.fstat(self._file.fileno()).st_size
             self._seal = self._checked_seal(self._file)
-            contents = _Contents(self._path, self._file, self._size, self._seal)
+            contents = self._contents(self._file)
             header = contents.header()
             for _ in contents.events(header):
                 pass
@@ -121,7 +127,7 @@ class EventFileReader:
         if self._file is None:
             self.check()
         assert self._file is not None
-        contents = _Contents(self._path, self._file, self._size, self._seal)
+        contents = self._contents(self._file)
         with _reading(self._path):
             batch: list[Event] = []
             weight = 0
@@ -138,7 +144,11 @@ class EventFileReader:
         """The seal's digest, after checking it against the bytes before it."""
         if self._size == 0:
             raise InvalidInputError(f"{self._path} is empty; {COPY_AGAIN}")
-        if file.read(len(ZSTD_MAGIC)) != ZSTD_MAGIC:
+        beginning = file.read(len(ZSTD_MAGIC))
+        self._is_plain = beginning.startswith(b"{")
+        if self._is_plain:
+            return self._checked_lines(file)
+        if beginning != ZSTD_MAGIC:
             raise InvalidInputError(f"{self._path} is not a zstd file; name the file that an export wrote")
         file.seek(max(0, self._size - SEAL_BYTES))
         seal = file.read(SEAL_BYTES)
@@ -157,14 +167,41 @@ class EventFileReader:
             raise InvalidInputError(f"{self._path} is damaged: its bytes do not match its seal; {COPY_AGAIN}")
         return digest.digest()
 
+    def _checked_lines(self, file: BinaryIO) -> bytes:
+        """The digest of a plain file, after checking its lines against the digest in its footer."""
+        file.seek(max(0, self._size - _FOOTER_BYTES))
+        start = self._size - len(footer := file.read(_FOOTER_BYTES).removesuffix(b"\n").rpartition(b"\n")[2]) - 1
+        found = _SHA256.search(footer)
+        if found is None:
+            raise InvalidInputError(
+                f"{self._path} does not end with the footer of an export: it was cut off or appended to; {COPY_AGAIN}"
+            )
+        file.seek(0)
+        lines, remaining = hashlib.sha256(), start
+        while block := file.read(min(remaining, BLOCK_BYTES)):
+            lines.update(block)
+            remaining -= len(block)
+        if lines.hexdigest().encode() != found[1]:
+            raise InvalidInputError(
+                f"{self._path} is damaged or was edited: its lines do not match its footer; {COPY_AGAIN}"
+            )
+        while block := file.read(BLOCK_BYTES):
+            lines.update(block)
+        return lines.digest()
+
+    def _contents(self, file: BinaryIO) -> _Contents:
+        size = self._size if self._is_plain else self._size - SEAL_BYTES
+        return _Contents(self._path, file, size, self._seal, is_plain=self._is_plain)
+
 
 class _Contents:
     """One pass over an open file: `header`, then all of `events`, which also reads the footer and the file's end."""
 
-    def __init__(self, path: Path, file: BinaryIO, size: int, seal: bytes) -> None:
+    def __init__(self, path: Path, file: BinaryIO, size: int, seal: bytes, *, is_plain: bool) -> None:
         self._path = path
         self._file = file
-        self._remaining = size - SEAL_BYTES
+        self._is_plain = is_plain
+        self._remaining = size
         self._seal = seal
         self._read = hashlib.sha256()
         self._lines = hashlib.sha256()
@@ -277,9 +314,14 @@ class _Contents:
 
     def _blocks(self) -> Iterator[bytes]:
         """The frame's contents, in pieces of at most `BLOCK_BYTES`."""
+        self._file.seek(0)
+        if self._is_plain:
+            while self._remaining:
+                yield self._read_bytes()
+            self._refuse_change()
+            return
         options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: WINDOW_LOG_MAX}
         decompressor = zstd.ZstdDecompressor(options=options)
-        self._file.seek(0)
         while not decompressor.eof:
             data = self._read_bytes() if decompressor.needs_input else b""
             try:
@@ -290,6 +332,9 @@ class _Contents:
                 yield block
         if self._remaining or decompressor.unused_data:
             raise InvalidInputError(f"{self._path} has extra data between its contents and its seal; {EXPORT_AGAIN}")
+        self._refuse_change()
+
+    def _refuse_change(self) -> None:
         if self._read.digest() != self._seal:
             _changed(self._path)
 

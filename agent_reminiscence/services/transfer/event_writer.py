@@ -5,16 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
-import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 from agent_reminiscence.config.installation import installed_version
 from agent_reminiscence.domain.event import Event
@@ -23,6 +19,7 @@ from agent_reminiscence.services import validation
 from agent_reminiscence.services.transfer.compression import zstd
 from agent_reminiscence.services.transfer.event_file import FORMAT, SEAL_START, VERSION, spelled_out
 from agent_reminiscence.services.transfer.event_reader import say_too_large
+from agent_reminiscence.services.transfer.new_file import NewFile
 
 
 class EventFileWriter:
@@ -39,6 +36,7 @@ class EventFileWriter:
         head: int,
         *,
         overwrite: bool = False,
+        is_plain: bool = False,
         exported_at: datetime | None = None,
     ) -> None:
         """Nothing is touched before `open`.
@@ -48,19 +46,21 @@ class EventFileWriter:
             external_id: Whose stream it is; every event must have it.
             head: How many events will be written, in order of position from 1; 0 for an empty stream.
             overwrite: Whether to replace an existing file.
+            is_plain: Whether to write plain JSON Lines instead of compressing and sealing them.
             exported_at: An aware datetime; None is now.
 
         Raises:
             InvalidInputError: An argument is refused.
         """
         self._path = Path(path)
+        self._target = NewFile(self._path, overwrite=overwrite)
         self._external_id = validation.identifier("external_id", external_id)
         self._head = validation.whole_number("head", head, minimum=0)
-        self._overwrite = overwrite
         self._exported_at = validation.moment("exported_at", datetime.now(UTC) if exported_at is None else exported_at)
-        self._temporary: Path | None = None
-        self._file: BinaryIO | None = None
-        self._compressor = zstd.ZstdCompressor(options={zstd.CompressionParameter.checksum_flag: 1})
+        # A plain file is its lines, and nothing else.
+        self._compressor = (
+            None if is_plain else zstd.ZstdCompressor(options={zstd.CompressionParameter.checksum_flag: 1})
+        )
         self._written = hashlib.sha256()
         self._lines = hashlib.sha256()
         self._events = 0
@@ -91,24 +91,20 @@ class EventFileWriter:
             if self._used:
                 raise InvalidInputError(f"{self._path}: this writer was already used; create a new one")
             self._used = True
-            self._refuse_target()
             try:
-                with _writing(self._path):
-                    descriptor, name = tempfile.mkstemp(suffix=".part", prefix=".export-", dir=self._path.parent)
-                    self._temporary = Path(name)
-                    self._file = os.fdopen(descriptor, "wb")
-                    self._write_line(
-                        {
-                            "format": FORMAT,
-                            "version": VERSION,
-                            "external_id": self._external_id,
-                            "head": self._head,
-                            "exported_at": spelled_out(self._exported_at),
-                            "package_version": installed_version() or "0+unknown",
-                        }
-                    )
+                self._target.create()
+                self._write_line(
+                    {
+                        "format": FORMAT,
+                        "version": VERSION,
+                        "external_id": self._external_id,
+                        "head": self._head,
+                        "exported_at": spelled_out(self._exported_at),
+                        "package_version": installed_version() or "0+unknown",
+                    }
+                )
             except BaseException:
-                self._remove()
+                self._target.remove()
                 raise
 
     def write(self, events: Sequence[Event]) -> None:
@@ -120,14 +116,13 @@ class EventFileWriter:
         """
         with self._lock:
             try:
-                with _writing(self._path):
-                    for event in events:
-                        self._refuse_event(event)
-                        self._write_line({name: spelled_out(value) for name, value in event})
-                        self._events = event.position
-                        self._chain = event.chain
+                for event in events:
+                    self._refuse_event(event)
+                    self._write_line({name: spelled_out(value) for name, value in event})
+                    self._events = event.position
+                    self._chain = event.chain
             except BaseException:
-                self._remove()
+                self._target.remove()
                 raise
 
     def finish(self) -> None:
@@ -143,31 +138,17 @@ class EventFileWriter:
                     raise InvalidInputError(
                         f"{self._path}: got {self._events:,} events, but the stream has {self._head:,}; export again"
                     )
-                with _writing(self._path):
-                    self._write_footer()
-                self._refuse_target()
-                with _writing(self._path):
-                    self._publish()
+                self._write_footer()
+                self._target.publish()
             finally:
-                self._remove()
+                self._target.remove()
 
     def discard(self) -> None:
         """Delete the temporary file without touching the target. Does nothing after `finish` or a second time."""
         with self._lock:
             # A cancelled `open` may run only after this, and must not create a file.
             self._used = True
-            self._remove()
-
-    def _refuse_target(self) -> None:
-        with _writing(self._path):
-            try:
-                found = os.lstat(self._path)
-            except FileNotFoundError:
-                return
-        if not stat.S_ISREG(found.st_mode):
-            raise InvalidInputError(f"{self._path} exists and is not a regular file; choose another path")
-        if not self._overwrite:
-            raise InvalidInputError(f"{self._path} exists; choose another path, or allow overwriting it")
+            self._target.remove()
 
     def _refuse_event(self, event: Event) -> None:
         if event.external_id != self._external_id:
@@ -186,53 +167,14 @@ class EventFileWriter:
         if too_large := say_too_large(line):
             raise InvalidInputError(f"{self._path}: line {self._events + 2:,} {too_large}; it cannot be exported")
         self._lines.update(line)
-        self._write_bytes(self._compressor.compress(line))
+        self._write_bytes(line if self._compressor is None else self._compressor.compress(line))
 
     def _write_footer(self) -> None:
         self._write_line({"events": self._events, "chain": self._chain.hex(), "sha256": self._lines.hexdigest()})
-        self._write_bytes(self._compressor.flush())
-        self._write_bytes(SEAL_START + self._written.digest())
+        if self._compressor is not None:
+            self._write_bytes(self._compressor.flush())
+            self._write_bytes(SEAL_START + self._written.digest())
 
     def _write_bytes(self, data: bytes) -> None:
-        if self._file is None:
-            raise InvalidInputError(f"{self._path}: the writer is not open")
+        self._target.write(data)
         self._written.update(data)
-        self._file.write(data)
-
-    def _publish(self) -> None:
-        assert self._file is not None
-        assert self._temporary is not None
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        self._temporary.replace(self._path)
-        self._temporary = None
-        if sys.platform == "win32":
-            return  # a folder cannot be opened on Windows
-        # Without this a crash may forget the new name.
-        folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-    def _remove(self) -> None:
-        # Closing may write, and a full disk must not hide the error that led here.
-        with suppress(OSError):
-            if self._file is not None:
-                self._file.close()
-        self._file = None
-        with suppress(OSError):
-            if self._temporary is not None:
-                self._temporary.unlink(missing_ok=True)
-        self._temporary = None
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InvalidInputError(
-            f"{path} cannot be written: {error.strerror or error}; choose another path, or free some space"
-        ) from error

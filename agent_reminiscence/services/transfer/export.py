@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from uuid import UUID
 
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.event_ledger import (
@@ -17,8 +18,9 @@ from agent_reminiscence.database.repositories.event_ledger import (
 )
 from agent_reminiscence.domain.erasure import ErasureReceipt
 from agent_reminiscence.domain.event import Event, EventKind
+from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.progress import Step, StepCallback
-from agent_reminiscence.domain.transfer import ExportReport, ImportReport
+from agent_reminiscence.domain.transfer import ExportReport, ImportReport, ReadableExportReport
 from agent_reminiscence.exceptions import ExternalIdNotFoundError, InvalidInputError, StoreError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services import validation
@@ -32,6 +34,7 @@ from agent_reminiscence.services.ledger.replay import (
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.transfer.event_reader import EventFileReader
 from agent_reminiscence.services.transfer.event_writer import EventFileWriter
+from agent_reminiscence.services.transfer.readable import ReadableFileWriter
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.services.vectors.renewal import NormRenewal
 
@@ -85,6 +88,10 @@ class _Arrival:
             )
 
 
+ReadPage = Callable[[UUID | None], Awaitable[Sequence[ActiveMemory]]]
+"""Reads the active memories that follow one, or the first; [] behind the last."""
+
+
 class TransferService:
     """Writes streams to files and reads them back."""
 
@@ -118,7 +125,14 @@ class TransferService:
             # Events without a stream are a damaged ledger, which is found below.
             if head == 0 and not await self._ledger.read_page(db, external_id, after=0, limit=1):
                 raise ExternalIdNotFoundError(external_id)
-            writer = EventFileWriter(path, external_id, head, overwrite=overwrite, exported_at=self._clock())
+            writer = EventFileWriter(
+                path,
+                external_id,
+                head,
+                overwrite=overwrite,
+                is_plain=path.suffix.casefold() != ".zst",
+                exported_at=self._clock(),
+            )
             try:
                 await asyncio.to_thread(writer.open)
                 while page := await self._ledger.read_page(db, external_id, after=replay.position):
@@ -134,6 +148,35 @@ class TransferService:
                 raise
         size = (await asyncio.to_thread(path.stat)).st_size
         return ExportReport(external_id=external_id, path=path, events=head, chain=replay.chain.hex(), size_bytes=size)
+
+    async def export_readable(
+        self, external_id: str, path: Path, *, overwrite: bool, read_page: ReadPage, note: StepCallback
+    ) -> ReadableExportReport:
+        """Write the texts of all active memories for people, page by page.
+
+        Raises:
+            InvalidInputError: The target is refused; nothing is left behind.
+            ExternalIdNotFoundError: The stream has no events; nothing is written.
+            StoreError: The store is unavailable; nothing is left behind.
+        """
+        async with self._store.transaction(external_id, read_only=True) as db:
+            if await self._ledger.head(db, external_id) == 0:
+                raise ExternalIdNotFoundError(external_id)
+        writer = ReadableFileWriter(path, overwrite=overwrite)
+        written = 0
+        try:
+            await asyncio.to_thread(writer.open, external_id)
+            after: UUID | None = None
+            while page := await read_page(after):
+                await asyncio.to_thread(writer.write, page)
+                after, written = page[-1].id, written + len(page)
+                note(Step(done=written, total=None, unit="memories"))
+            await asyncio.to_thread(writer.finish)
+        except BaseException:
+            writer.discard()
+            raise
+        size = (await asyncio.to_thread(path.stat)).st_size
+        return ReadableExportReport(external_id=external_id, path=path, memories=written, size_bytes=size)
 
     async def import_(self, path: Path, external_id: str | None, *, note: StepCallback) -> ImportReport:
         """Append the events of the file that are beyond the stream's end, in one transaction, and project them.

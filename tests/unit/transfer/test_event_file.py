@@ -514,7 +514,11 @@ def test_no_bytes_make_the_reader_fail_otherwise(
 
 @pytest.mark.parametrize(
     ("content", "problem"),
-    [(b"", "is empty"), (b'{"format"', "is not a zstd file"), (zstd.compress(b"{}\n"), "does not end with the seal")],
+    [
+        (b"", "is empty"),
+        (b'{"format"', "does not end with the footer"),
+        (zstd.compress(b"{}\n"), "does not end with the seal"),
+    ],
 )
 def test_another_file_is_told_from_a_damaged_one(tmp_path: Path, content: bytes, problem: str) -> None:
     """The usual mistakes: a wrong name, an unpacked file, one that was packed by hand."""

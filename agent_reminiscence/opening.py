@@ -164,11 +164,11 @@ class _Opening:
         """Start or join the embedded server."""
         data_dir = self.config.data_dir or default_data_dir()
         server = EmbeddedPostgres(data_dir, programs=self.config.postgres_programs)
+        creates = "" if (data_dir / "postgres").exists() else ": the first start creates its database"
         slow = asyncio.get_running_loop().call_later(
             _SLOW_START_SECONDS,
             tell_who_waits,
-            f"still starting the embedded server in {data_dir}: the first start creates its database, one after a crash"
-            f" repairs it; see {data_dir / 'postgres.log'}",
+            f"still starting the embedded server in {data_dir}{creates}; see {data_dir / 'postgres.log'}",
         )
 
         async def start_and_open() -> Stores:

@@ -117,7 +117,7 @@ def _resolve(choice: str | Model, *, setting: str, ollama_base_url: str) -> Mode
         raise ConfigurationError(
             f"{setting} is {choice!r}, but the client for {provider!r} is not installed;"
             f' run `pip install "pydantic-ai-slim[{missing_extra(error, provider)}]"`'
-        ) from error
+        ) from None
     except (ConfigurationError, UserError) as error:
         # Pydantic AI's own messages name the variable that should hold a key, never the key.
         raise ConfigurationError(f"{setting} is {choice!r}, which cannot be used: {error}") from None

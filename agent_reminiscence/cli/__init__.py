@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, Annotated, Final
 
 from cyclopts import App, CycloptsError, Parameter
 
@@ -39,7 +39,7 @@ from agent_reminiscence.cli.parameters import (
     EXIT_USAGE,
     EXIT_WRONG,
 )
-from agent_reminiscence.cli.settings import env_file_named
+from agent_reminiscence.cli.settings import named_before
 from agent_reminiscence.cli.terminal import complain
 from agent_reminiscence.cli.termination import Termination
 from agent_reminiscence.cli.wording import worded
@@ -47,6 +47,10 @@ from agent_reminiscence.config.installation import installed_version
 from agent_reminiscence.exceptions import ReminiscenceError, UsageError
 
 __all__ = ["ADMIN_DSN_VARIABLE", "main", "run"]
+
+
+# Options of most commands that say where the memory is; people also write them before the command.
+_PLACES: Final = {"--data-dir": "data_dir", "--postgres-dsn": "postgres_dsn"}
 
 
 def _version() -> str:
@@ -101,9 +105,13 @@ def _launch(
         Parameter(help="Also read settings from this file, such as .env; the environment wins. Default: no file."),
     ] = None,
 ) -> object:
-    """Run the command in `words`; `--env-file` may stand before, between or behind them."""
-    with env_file_named(env_file):
-        return _app(words)
+    """Run the command in `words`; `--env-file` may stand before, between or behind them.
+
+    Before the command there may also be `--data-dir` or `--postgres-dsn`; those behind it win.
+    """
+    place, command = _place_before(words)
+    with named_before(env_file=env_file, place=place):
+        return _app(command)
 
 
 def run(tokens: Sequence[str] | None = None) -> int:
@@ -125,6 +133,23 @@ def run(tokens: Sequence[str] | None = None) -> int:
         complain(f"agent-reminiscence: {worded(error, words)}")
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_WRONG
     return result if isinstance(result, int) else EXIT_OK
+
+
+def _place_before(words: Sequence[str]) -> tuple[dict[str, str], Sequence[str]]:
+    """The server that is named before the command, by the name of the setting, and the words from the command on."""
+    place: dict[str, str] = {}
+    rest = list(words)
+    while rest and (option := rest[0].partition("="))[0] in _PLACES:
+        if option[1]:
+            value, taken = option[2], 1
+        elif len(rest) > 1:
+            value, taken = rest[1], 2
+        else:
+            # The command line says that it lacks a value.
+            break
+        place[_PLACES[option[0]]] = value
+        del rest[:taken]
+    return place, rest
 
 
 def _env_file_first(words: Sequence[str]) -> list[str]:

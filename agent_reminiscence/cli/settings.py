@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -30,10 +30,12 @@ class _Call:
 
     Attributes:
         env_file: The file that it named, if any.
+        place: The server that it named before the command: `data_dir` or `postgres_dsn`, or nothing.
         has_looked: Whether it has looked for a file that it does not read.
     """
 
     env_file: Path | None
+    place: Mapping[str, str]
     has_looked: bool = False
 
 
@@ -41,9 +43,13 @@ _call: ContextVar[_Call | None] = ContextVar("_call", default=None)
 
 
 @contextmanager
-def env_file_named(path: Path | None) -> Iterator[None]:
-    """Within the block, commands also read their settings from `path`."""
-    token = _call.set(_Call(path))
+def named_before(*, env_file: Path | None, place: Mapping[str, str]) -> Iterator[None]:
+    """Within the block, commands also read their settings from a file, and use a server unless they name one.
+
+    Args:
+        place: Its `data_dir` or its `postgres_dsn`, or nothing.
+    """
+    token = _call.set(_Call(env_file, place))
     try:
         yield
     finally:
@@ -65,6 +71,9 @@ def read_settings(**settings: Any) -> Config:
     from agent_reminiscence import Config
 
     call = _call.get()
+    if call is not None and call.place and settings.get("data_dir") is None and settings.get("postgres_dsn") is None:
+        # Both, so that a server named here replaces the one that the environment names.
+        settings |= {"data_dir": call.place.get("data_dir"), "postgres_dsn": call.place.get("postgres_dsn")}
     if call is not None and call.env_file is not None:
         return Config.from_env_file(call.env_file, **settings)
     if call is not None and not call.has_looked:

@@ -175,7 +175,7 @@ class PydanticAIEmbedder(RemoteEmbedder):
             raise ConfigurationError(
                 f"embedding_model {self._model!r} needs a package that is not installed; run `pip install"
                 f' "pydantic-ai-slim[{missing_extra(error, kind)}]"`'
-            ) from error
+            ) from None
         except UserError as error:
             # Pydantic AI's message names the variable that should hold the key, not the key.
             raise ConfigurationError(f"embedding_model {self._model!r} cannot be used: {error}") from None

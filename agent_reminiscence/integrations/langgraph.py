@@ -43,7 +43,7 @@ except ImportError as error:
     raise ConfigurationError(
         f"ReminiscenceStore needs langgraph-checkpoint 4.3.2 or later, and the installed one is older: {error}; run"
         f" `{install_command('langgraph')}`"
-    ) from error
+    ) from None
 
 type ExternalId = str | int | UUID
 

@@ -295,7 +295,7 @@ def _open_memory(config: dict[str, Any], folder: Path) -> Any:
         )
         raise ConfigurationError(f"mem0 refuses the config: {faults}") from None
     except ImportError as error:
-        raise ConfigurationError(f"mem0 lacks a package for this config: {error}") from error
+        raise ConfigurationError(f"mem0 lacks a package for this config: {error}") from None
     except RuntimeError as error:
         if "already accessed" not in str(error):
             raise

@@ -84,7 +84,7 @@ def create_folder(data_dir: Path) -> None:
             raise
         raise ConfigurationError(
             f"the data folder {str(data_dir)!r} cannot be created: {error.strerror}; {_CHOOSE}"
-        ) from error
+        ) from None
 
 
 def _check_parent(data_dir: Path) -> None:

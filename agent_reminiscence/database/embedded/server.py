@@ -299,6 +299,6 @@ def _errors_name(data_dir: Path) -> Iterator[None]:
         raise ConfigurationError(
             f"user {os.geteuid()} cannot use the data folder {str(data_dir)!r}: {error};"
             " choose another one (data_dir, REMINISCENCE_DATA_DIR)"
-        ) from error
+        ) from None
     except OSError as error:
         raise StoreError(f"the server of data folder {str(data_dir)!r} cannot be run: {error}") from error

@@ -323,7 +323,7 @@ async def check_memberships(diagnosis: Diagnosis, db: SqlExecutor, login: str) -
         diagnosis.add("roles", "ok", "the login takes each for one transaction and inherits none")
         return
     remedy = MIGRATE.format(login=login)
-    if any(membership.role == OWNER_ROLE and _complaint(membership) for membership in memberships):
+    if any(one.role == OWNER_ROLE and one.exists and _complaint(one) for one in memberships):
         remedy += f'; and REVOKE {OWNER_ROLE} FROM "{login}": only an administrator may take the owner role'
     diagnosis.add("roles", "problem", "; ".join(complaints), remedy)
 

@@ -18,6 +18,7 @@ from agent_reminiscence.domain.payloads import (
     ModelUsage,
 )
 from agent_reminiscence.domain.said import SaidFrom
+from agent_reminiscence.domain.shown import as_table, one_line
 from agent_reminiscence.domain.trust import Source
 
 
@@ -64,6 +65,26 @@ class ActiveMemory(FrozenModel):
     pinned: bool = Field(default=False, description="Whether it is shown whatever is asked.")
     updates_until_consolidation: int = Field(description="Number of further updates until it is consolidated.")
     write: WriteOutcome | None = Field(default=None, description="Set only on the result of a write.")
+
+    def __repr__(self) -> str:
+        fields = {"id": self.id, "version": self.version, "title": self.title, "content": self.content}
+        return one_line(type(self).__name__, fields)
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return as_table(
+            [
+                ("title", self.title),
+                ("content", self.content),
+                ("id", self.id),
+                ("version", self.version),
+                ("occurred at", self.occurred_at),
+                ("source", self.source),
+            ]
+        )
 
 
 IfExists = Literal["error", "update", "return"]

@@ -13,6 +13,7 @@ from agent_reminiscence.domain.graph import Entity, Relationship
 from agent_reminiscence.domain.model import FrozenModel
 from agent_reminiscence.domain.profile import Profile
 from agent_reminiscence.domain.said import SaidFrom
+from agent_reminiscence.domain.shown import as_table, one_line
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.text.rendering import Passage, Summary, render
@@ -20,6 +21,9 @@ from agent_reminiscence.text.rendering import Passage, Summary, render
 NO_MATCH: Final = "No passage matches this."
 WEAK_MATCH: Final = "Weak match: these passages come closest, and may be about something else."
 """Stands above what a search tool returns if the result was not `found`."""
+
+
+_HIT_COLUMNS: Final = ("match", "said", "title", "speaker", "content")
 
 
 class SearchHit(FrozenModel):
@@ -98,6 +102,17 @@ class SearchHit(FrozenModel):
         default=False, description="Whether its memory is pinned; only in `standing`, False among the hits."
     )
     tokens: int = Field(description="Length of `content` in estimated tokens.")
+
+    def __repr__(self) -> str:
+        fields = {"score": self.score, "match": self.match, "title": self.title, "content": self.content}
+        return one_line(type(self).__name__, fields)
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return as_table([_cells(self)], head=_HIT_COLUMNS)
 
 
 class EntityHit(Entity):
@@ -211,6 +226,18 @@ class RetrievalResult(FrozenModel):
     omitted: tuple[Omission, ...] = ()
     usage: Usage = Usage()
 
+    def __repr__(self) -> str:
+        fields = {"query": self.query, "found": self.found, "hits": len(self.hits), "summary": self.summary}
+        return one_line(type(self).__name__, fields)
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        rows = [(number, *_cells(hit)) for number, hit in enumerate(self.hits, start=1)]
+        return as_table(rows, head=("", *_HIT_COLUMNS))
+
     def as_prompt(self, token_budget: int | None = None) -> str:
         """Render the hits for a prompt: quoted data inside a fence, under a heading for each memory and day.
 
@@ -304,3 +331,7 @@ def as_passage(hit: SearchHit) -> Passage:
         later_key=hit.later,
         is_pinned=hit.is_pinned,
     )
+
+
+def _cells(hit: SearchHit) -> tuple[object, ...]:
+    return f"{hit.match:.2f}", f"{hit.said_at:%Y-%m-%d}", hit.title, hit.speaker, hit.content

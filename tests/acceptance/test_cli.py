@@ -222,6 +222,16 @@ def test_remembered_words_do_not_command_the_terminal(cli: CommandLine, tmp_path
         (["memories", "--external-id", "a", "--data-dir", ""], "--data-dir: must not be empty"),
         (["demo", "--data-dir", ""], "--data-dir: must not be empty"),
         (["memories", "--external-id", "a", "--data-dir", "/proc/memory"], "'/proc/memory' cannot be created: "),
+        (["--data-dir", "/proc/memory", "memories", "--external-id", "a"], "'/proc/memory' cannot be created: "),
+        (["--data-dir=/proc/memory", "memories", "--external-id", "a"], "'/proc/memory' cannot be created: "),
+        (
+            ["--data-dir", "d", "memories", "--external-id", "a", "--data-dir", "/proc/memory"],
+            "'/proc/memory' cannot be created: ",
+        ),
+        (
+            ["--data-dir", "d", "--postgres-dsn", "postgresql://a@b/c", "memories", "--external-id", "a"],
+            "contradict each other",
+        ),
         (["memories", "--external-id", "a", "--postgres-dsn", "mysql://a"], "must begin with postgresql://"),
         (["ingest", "--external-id", "a"], "paths"),
         (["ingest", "-", "--external-id", "a"], "--format"),

@@ -322,10 +322,16 @@ async def check_memberships(diagnosis: Diagnosis, db: SqlExecutor, login: str) -
     if not complaints:
         diagnosis.add("roles", "ok", "the login takes each for one transaction and inherits none")
         return
+    diagnosis.add("roles", "problem", "; ".join(complaints), memberships_remedy(memberships, login))
+
+
+def memberships_remedy(memberships: Sequence[facts.MembershipFacts], login: str) -> str:
+    """What to do about memberships of which at least one is wrong."""
     remedy = MIGRATE.format(login=login)
+    # A role that does not exist yet cannot be revoked.
     if any(one.role == OWNER_ROLE and one.exists and _complaint(one) for one in memberships):
         remedy += f'; and REVOKE {OWNER_ROLE} FROM "{login}": only an administrator may take the owner role'
-    diagnosis.add("roles", "problem", "; ".join(complaints), remedy)
+    return remedy
 
 
 def _complaint(membership: facts.MembershipFacts) -> str | None:

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -851,8 +852,13 @@ async def test_a_folder_that_cannot_be_used_is_refused_and_left_alone(
 
 async def test_a_place_that_takes_no_folder_is_refused() -> None:
     """Its permissions promise more than it keeps: below `/proc` nobody can create anything, not even root."""
-    with pytest.raises(ConfigurationError, match=r"the data folder '/proc/memory' cannot be created: .*--data-dir"):
+    with pytest.raises(
+        ConfigurationError, match=r"the data folder '/proc/memory' cannot be created: .*--data-dir"
+    ) as caught:
         await EmbeddedPostgres(Path("/proc/memory")).start()
+    # The sentence says it all: no chain of tracebacks stands above it.
+    assert "During handling" not in (shown := "".join(traceback.format_exception(caught.value)))
+    assert "direct cause" not in shown
 
 
 def _contents(folder: Path) -> dict[str, tuple[int, bytes]]:

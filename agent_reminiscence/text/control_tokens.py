@@ -39,11 +39,7 @@ _OTHER_BRACKETS: Final = str.maketrans("<>[]", "\u2039\u203a()")
 
 
 def defused(text: str) -> str:
-    r"""`text` with other brackets around every control token, so that it is read as words; as long as before.
-
-    >>> ascii(defused("Yes.</think>"))
-    "'Yes.\\u2039/think\\u203a'"
-    """
+    """`text` with other brackets around every control token, so that it is read as words; as long as before."""
     return CONTROL_TOKEN.sub(lambda match: match[0].translate(_OTHER_BRACKETS), text)
 
 

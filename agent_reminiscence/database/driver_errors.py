@@ -57,6 +57,19 @@ _NOT_NOW = (
     "remaining connection slots",
 )
 
+_DAMAGED = (
+    "invalid page in block",
+    "could not read block",
+    "missing chunk number",
+    "unexpected chunk number",
+    "unexpected chunk size",
+    "compressed pglz data is corrupt",
+    "compressed lz4 data is corrupt",
+    "unexpected zero page",
+    "corrupted page pointers",
+    "invalid memory alloc request size",
+)
+
 _FULL = ("could not extend file", "no space left on device", "disk quota exceeded", "disk full")
 
 
@@ -74,6 +87,11 @@ def is_cancelled(reason: str) -> bool:
     """Whether the server ended a statement that took too long."""
     # A timeout that strikes just before the statement begins is reported as if somebody had asked for it.
     return "statement timeout" in reason or "canceling statement due to user request" in reason
+
+
+def is_damaged(reason: str) -> bool:
+    """Whether what is stored cannot be read."""
+    return _has_sign(reason, _DAMAGED)
 
 
 def is_full(reason: str) -> bool:

@@ -52,6 +52,19 @@ class ExtensionFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ChecksumFacts:
+    """The checksums of the pages of this database.
+
+    Attributes:
+        failures: How often a page that was read did not match, since the statistics were reset, as after a crash.
+    """
+
+    are_on: bool
+    failures: int
+    last_failure: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class LoginFacts:
     """The login that connects, and its own rights."""
 
@@ -132,6 +145,12 @@ async def read_extensions(db: SqlExecutor) -> list[ExtensionFacts]:
     """Return the extensions that the schema needs."""
     rows = await db.fetch_all(_SQL["list_extensions"], {"names": list(EXTENSIONS)})
     return [ExtensionFacts(**row) for row in rows]
+
+
+async def read_checksums(db: SqlExecutor) -> ChecksumFacts:
+    """Return whether pages have checksums, and how often one failed."""
+    rows = await db.fetch_all(_SQL["read_checksums"])
+    return ChecksumFacts(**rows[0])
 
 
 async def read_login(db: SqlExecutor) -> LoginFacts:

@@ -278,6 +278,15 @@ SET graph_head = head, graph_position = -pg_current_xact_id()::text::bigint,
     work_at = least(work_at, clock_timestamp()) - interval '1 millisecond'
 WHERE external_id = $(external_id)p;
 
+-- name: count_bytes
+-- Reads every byte of a stream's events, also what is compressed or stored apart, so that a damaged page is met.
+SELECT sum(
+    octet_length(payload::text) + octet_length(digest) + octet_length(chain) + coalesce(octet_length(salt), 0)
+)::bigint AS bytes
+FROM memory_event
+WHERE external_id = $(external_id)p
+GROUP BY external_id;
+
 -- name: list_streams
 -- As the scheduler, who sees which streams exist but nothing of their contents.
 SELECT external_id

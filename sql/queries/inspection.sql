@@ -54,6 +54,13 @@ SELECT external_id, live_chunks, nullif(last_recorded_at, '-infinity') AS last_r
 FROM memory_stream
 ORDER BY live_chunks DESC, external_id;
 
+-- name: read_checksums
+-- Whether pages have checksums, and how often one of this database failed since the statistics were reset.
+SELECT current_setting('data_checksums') = 'on' AS are_on, coalesce(checksum_failures, 0) AS failures,
+    checksum_last_failure AS last_failure
+FROM pg_stat_database
+WHERE datname = current_database();
+
 -- name: count_workers
 -- Workers that have sent a heartbeat lately.
 SELECT count(*) AS workers

@@ -242,6 +242,15 @@ class EventLedger:
         """Return the position of the stream's last event; 0 for an unknown stream."""
         return _head(await db.fetch_all(_SQL["read_stream"], {"external_id": external_id}))
 
+    async def count_bytes(self, db: SqlExecutor, external_id: str) -> int:
+        """Read all events of the stream on the server, and return how many bytes they are; 0 for an unknown stream.
+
+        Raises:
+            StoreError: Some of them cannot be read.
+        """
+        row = await db.fetch_one(_SQL["count_bytes"], {"external_id": external_id})
+        return 0 if row is None else int(row["bytes"])
+
     async def live_chunks(self, db: SqlExecutor, external_id: str) -> int:
         """Return how many chunks of the stream a search sees now; 0 for an unknown stream."""
         row = await db.fetch_one(_SQL["read_stream"], {"external_id": external_id})

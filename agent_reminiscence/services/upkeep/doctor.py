@@ -26,6 +26,7 @@ from agent_reminiscence.exceptions import (
     ReminiscenceError,
     StoreError,
 )
+from agent_reminiscence.services.upkeep.damage_checks import check_checksums, check_ledger
 from agent_reminiscence.services.upkeep.doctor_checks import (
     MIGRATE,
     Diagnosis,
@@ -206,6 +207,7 @@ async def _check_server(
         await diagnosis.run("roles", lambda: check_memberships(diagnosis, db, settings.user))
         await diagnosis.run("isolation", lambda: check_isolation(diagnosis, db))
         await diagnosis.run("schema", lambda: _check_schema(diagnosis, db, settings, expected))
+        await diagnosis.run("checksums", lambda: check_checksums(diagnosis, db))
     finally:
         db.close()
 
@@ -244,5 +246,6 @@ async def _check_schema(
         check_generation(diagnosis, current, expected.embedder, known={g.model_name for g in known})
         check_other_generations(diagnosis, generations, sizes)
         await diagnosis.run("memories", lambda: check_streams(diagnosis, store, generations, expected.graph_store))
+        await diagnosis.run("ledger", lambda: check_ledger(diagnosis, store))
     finally:
         await store.close()

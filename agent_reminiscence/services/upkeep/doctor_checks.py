@@ -16,6 +16,7 @@ from agent_reminiscence.config.installation import DISTRIBUTION, install_command
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.database import inspection as facts
 from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.driver_errors import is_damaged
 from agent_reminiscence.database.inspection import StreamFacts
 from agent_reminiscence.database.neo4j_manager import create_neo4j
 from agent_reminiscence.database.postgres_manager import PostgresManager
@@ -52,6 +53,12 @@ _WORKER_SILENCE_SECONDS: Final = 60.0
 # The first with unique constraints on relationships and all the syntax our queries use.
 _NEO4J_MIN_VERSION: Final = (5, 26)
 MIGRATE = "have an administrator run `agent-reminiscence migrate --login {login}` with an administrator's DSN"
+
+RESTORE: Final = (
+    "copy the whole data folder or database before anything else, then look for a failing disk; `agent-reminiscence"
+    " verify` says which external_ids are affected; restore them from a backup or an export. If only what is derived"
+    " is damaged, `agent-reminiscence rebuild` makes it anew from the ledger"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +102,17 @@ class Diagnosis:
         """Record the result of a check."""
         self.checks.append(Check(name, status, detail, remedy))
 
+    def prevented(self, name: str, error: StoreError) -> None:
+        """Record that a check could not be made, which is a problem in itself if what is stored cannot be read."""
+        status: Status = "problem" if is_damaged(str(error)) else "skipped"
+        self.add(name, status, f"could not be checked: {error}", RESTORE if status == "problem" else None)
+
     async def run(self, name: str, look: Callable[[], Awaitable[None]]) -> None:
         """Run a check; if something prevents it, record what."""
         try:
             await look()
         except StoreError as error:
-            self.add(name, "skipped", f"could not be checked: {error}")
+            self.prevented(name, error)
         except ReminiscenceError as error:
             self.add(name, "problem", str(error))
 
@@ -467,7 +479,7 @@ async def check_streams(
     try:
         streams = await facts.read_streams(store)
     except StoreError as error:
-        diagnosis.add("memories", "skipped", f"could not be checked: {error}")
+        diagnosis.prevented("memories", error)
         for name in ("work", "vectors", *(["graph"] if graph_store is not None else [])):
             diagnosis.add(name, "skipped", "needs the list of external_ids")
         return

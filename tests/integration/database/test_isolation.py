@@ -671,6 +671,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
     "event_ledger": {
         "lock_stream": _stream,
         "create_stream": lambda w: {"external_id": "nobody yet"},
+        "count_bytes": _stream,
         "append_event": _event,
         "find_event_by_idempotency_key": lambda w: _stream(w) | {"idempotency_key": w.victim.idempotency_key},
         "find_idempotency_keys": lambda w: _stream(w) | {"idempotency_keys": [w.victim.idempotency_key]},

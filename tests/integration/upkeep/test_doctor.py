@@ -84,7 +84,8 @@ async def test_a_healthy_installation_has_no_complaint(config: MakeConfig, memor
     assert diagnosis.is_healthy
     assert [check for check in diagnosis.checks if check.status != "ok"] == []
     assert _named(diagnosis, "memories").detail == "1 external_ids with 1 live chunks"
-    assert {"server", "login", "roles", "isolation", "schema", "embeddings", "vectors"} <= {
+    assert _named(diagnosis, "ledger").detail == "all events of 1 external_ids can be read"
+    assert {"server", "login", "roles", "isolation", "schema", "embeddings", "vectors", "checksums"} <= {
         check.name for check in diagnosis.checks
     }
 
@@ -115,7 +116,7 @@ async def test_what_could_not_be_checked_is_not_called_healthy(
 
     assert _problems(diagnosis) == []
     assert not diagnosis.is_healthy
-    assert {check.name for check in diagnosis.skipped} == {"memories", "work", "vectors"}
+    assert {check.name for check in diagnosis.skipped} == {"memories", "work", "vectors", "ledger"}
     assert "permission denied" in _named(diagnosis, "memories").detail
 
 

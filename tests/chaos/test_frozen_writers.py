@@ -68,6 +68,7 @@ async def frozen_within(call: str, tenant: str, note_id: UUID, at: int) -> str:
 _CHILDREN = """
 import asyncio, os, sys
 from uuid import UUID
+import agent_reminiscence.assembly, agent_reminiscence.projections  # what an opening would import, in each child
 from tests.chaos.test_frozen_writers import frozen_within
 
 for line in sys.stdin:

@@ -12,11 +12,15 @@ import argparse
 import random
 import string
 import time
+from pathlib import Path
 
+import agent_reminiscence
 from agent_reminiscence import DefaultRedactor
 from benchmarks.common import print_table
 
 _SEED = 7
+# Code has most of the beginnings of tokens.
+_PACKAGE = Path(agent_reminiscence.__file__).parent / "services"
 _WORDS = ("the", "of", "and", "to", "in", "a", "is", "that", "for", "it", "as", "was", "with", "his", "from", "which")
 _KEY_LINE = "-----BEGIN PRIVATE " + "KEY-----\n"
 # Beginnings without an end, each of which some pattern begins at.
@@ -24,7 +28,10 @@ _WORST = (
     "4", "4111 ", "4111 1111 1111 1111 ", "-", _KEY_LINE, _KEY_LINE + "A\n" * 20, "Comment: " + _KEY_LINE, "eyJ",
     "eyJabcdefghijk.", "://", "a://a:", "password=", "password: ", "token=", "key", "sk-", "/ops_eyJ", "=pwd", ":AA",
     "DE12", "DE12 ", "ab12 cd34 ", "mnemonic ", "routing account ", "routing 021000021 account ", "M", "K1", "xoxb-",
-    "authorization: bearer ", "\u200b", "4\u200b", "\uff14\uff11", "[redacted:jwt]",
+    "authorization: bearer ", "curl ", "curl -u a:b ", "curl -u 'a:", "machine a login b ", "cookie: sid=",
+    "sid=abcdefg1;", "cookie: sid=abcdefg1;", '"auth": "', "LS0tLS1CRUdJTi", "client-key-data: ", "sl.", "re_", "key_",
+    "a_", "a-b_", "vck_", "mot de passe ", "mot de passe : ", "пароль", "пароль: ", "密码", "密码是", "parola parola ",
+    "\u200b", "4\u200b", "\uff14\uff11", "[redacted:jwt]",
 )  # fmt: skip
 
 
@@ -36,7 +43,13 @@ def main() -> None:
     numbers = random.Random(_SEED)
     prose = " ".join(numbers.choices(_WORDS, k=length // 4))
     base64 = "".join(numbers.choices(string.ascii_letters + string.digits + "+/", k=length))
-    texts = {"prose": prose, "prose with accents": prose.replace("e", "é"), "base64": base64}
+    code = "".join(path.read_text(encoding="utf-8") for path in sorted(_PACKAGE.rglob("*.py")))
+    texts = {
+        "prose": prose,
+        "code": (code * (length // len(code) + 1))[:length],
+        "prose with accents": prose.replace("e", "é"),
+        "base64": base64,
+    }
     texts |= {f"{piece[:24]!r} again and again": piece * (length // len(piece)) for piece in _WORST}
     rows = []
     for name, text in texts.items():

@@ -127,9 +127,12 @@ def check_password(match: re.Match[str]) -> Span | None:
     return start, start + len(value)
 
 
+# Vendors are named whose keys have no prefix of their own.
 _KEY_NAME = re.compile(
-    r"(?i)(?:api|app|access|account|auth|client|consumer|encryption|private|secret|service|signing|subscription)"
-    r"[_ -]?\Z"
+    r"(?i)(?:api|app|access|account|auth|client|consumer|encryption|license|master|private|secret|service|signing"
+    r"|subscription|assemblyai|braintree|cloudflare|cohere|contentful|datadog|deepgram|dropbox|elevenlabs|fal"
+    r"|firecrawl|heroku|honeycomb|hubspot|mailchimp|mistral|netlify|ollama|pinecone|plaid|postmark|razorpay|snyk"
+    r"|stability|vercel|wandb)[_ -]?\Z"
 )
 
 
@@ -146,12 +149,20 @@ def check_key(match: re.Match[str]) -> Span | None:
     return start, start + len(value)
 
 
+def check_mixed(match: re.Match[str]) -> Span | None:
+    """A token with a digit and letters of both cases; behind a short prefix, anything else could be a name in code."""
+    start, end = _secret(match)
+    text = match.string[start:end]
+    has_all = any(c.isdigit() for c in text) and any(c.islower() for c in text) and any(c.isupper() for c in text)
+    return not_filler(match) if has_all else None
+
+
 def check_bearer(match: re.Match[str]) -> Span | None:
     """A token has digits; words that follow in a sentence have none."""
     return not_filler(match) if any(character.isdigit() for character in match["secret"]) else None
 
 
-def _decoded(text: str) -> bytes | None:
+def decoded_base64(text: str) -> bytes | None:
     """Decode base64 in either alphabet, with or without padding."""
     plain = text.rstrip("=").replace("-", "+").replace("_", "/")
     try:
@@ -162,7 +173,7 @@ def _decoded(text: str) -> bytes | None:
 
 def check_jwt(match: re.Match[str]) -> Span | None:
     """Its header decodes to a JSON object that names an algorithm."""
-    header = _decoded(match["header"])
+    header = decoded_base64(match["header"])
     try:
         value = json.loads(header or b"")
     except (ValueError, RecursionError):
@@ -172,13 +183,13 @@ def check_jwt(match: re.Match[str]) -> Span | None:
 
 def check_basic(match: re.Match[str]) -> Span | None:
     """Name and password, joined by a colon."""
-    decoded = _decoded(match["secret"])
+    decoded = decoded_base64(match["secret"])
     return match.span("secret") if decoded is not None and b":" in decoded and decoded.isascii() else None
 
 
 def _discord(match: re.Match[str]) -> Span | None:
     """The first part is the bot's number."""
-    decoded = _decoded(match["number"])
+    decoded = decoded_base64(match["number"])
     return match.span() if decoded is not None and decoded.isdigit() else None
 
 
@@ -237,7 +248,7 @@ def check_card(match: re.Match[str]) -> Span | None:
     """A card number of a known issuer whose check digit is right."""
     digits = re.sub(r"\D", "", match[0])
     known = any(len(digits) in lengths and first <= digits[: len(first)] <= last for first, last, lengths in _ISSUERS)
-    if not known or not _luhn(digits) or len(set(digits[6:])) == 1:
+    if not known or not _luhn(digits):
         return None
     before = match.string[max(0, match.start() - _CONTEXT_CHARACTERS) : match.start()]
     return None if _OTHER_NUMBER.search(before) else match.span()

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from agent_reminiscence import DefaultRedactor, InvalidInputError, Redaction, RedactionError, Redactor
 from agent_reminiscence.domain.event import USER_REDACTIONS_KEY
 from agent_reminiscence.domain.payloads import MemoryCreated
+from agent_reminiscence.redaction.passwords import _LANGUAGES
 from agent_reminiscence.redaction.redactor import NoRedactor
 from agent_reminiscence.redaction.rules import RULES
 from agent_reminiscence.services.ledger.requests import (
@@ -73,6 +74,20 @@ def test_a_secret_is_replaced_by_the_name_of_its_rule_and_nothing_else_is(case: 
     redaction = _DEFAULT.redact(case.text)
 
     assert redaction == Redaction(case.text.replace(case.secret, f"[redacted:{case.rule}]"), {case.rule or "": 1})
+
+
+@pytest.mark.parametrize("language", sorted(_LANGUAGES))
+def test_a_password_is_found_behind_every_word_for_one(language: str) -> None:
+    """In each language, however its accents are typed and whatever the case; a word alone is no password."""
+    secret = "b1ue" + "Sky7x"
+    hidden = "[redacted:password]"
+    for word in _LANGUAGES[language]["words"]:
+        for spelled in {word, word.upper(), unicodedata.normalize("NFD", word)}:
+            for said in (":", " : ", "=", *(f" {verb} " for verb in _LANGUAGES[language]["is"])):
+                text = f"({spelled}{said}{secret})"
+
+                assert _DEFAULT.redact(text).text == f"({spelled}{said}{hidden})", text
+                assert not _DEFAULT.redact(f"{spelled}{said}tangerine").rules
 
 
 @pytest.mark.parametrize("text", LOOKALIKES)

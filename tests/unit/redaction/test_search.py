@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from re import _parser  # type: ignore[attr-defined]
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from agent_reminiscence import DefaultRedactor, Redaction
 from agent_reminiscence.redaction import checks, rules, search
 from agent_reminiscence.redaction.checks import SLICE_CHARACTERS, SLICE_REACH, find_in_slices
+from agent_reminiscence.redaction.rule import Rule
 from agent_reminiscence.redaction.rules import RULES
 from agent_reminiscence.redaction.search import _BETWEEN, find_in_each, find_secrets
 from agent_reminiscence.services.ledger.requests import CreateRequest
@@ -93,7 +96,7 @@ def test_a_pattern_finds_in_slices_what_it_finds_in_the_whole(pieces: list[str],
 
 
 @pytest.mark.parametrize("rule", _EVERYWHERE, ids=lambda rule: rule.name)
-def test_a_long_text_is_looked_through_in_slices(rule: rules.Rule) -> None:
+def test_a_long_text_is_looked_through_in_slices(rule: Rule) -> None:
     """One call of `re` holds the interpreter's lock, so that none may look at all of a million characters."""
     noting = _Noting(rule.pattern)
 
@@ -138,15 +141,61 @@ def test_a_rule_is_asked_wherever_it_could_match() -> None:
                 assert rule.seed.search(case.text)
 
 
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.name} {rule.shown[:16]}")
+def test_no_pattern_backtracks_over_more_than_its_bounds(rule: Rule) -> None:
+    """A repetition is bounded or possessive, also within others: so a text costs in proportion to its length."""
+    for pattern in filter(None, (rule.pattern, rule.seed, rule.rest)):
+        assert _most_repetitions(_parser.parse(pattern.pattern)) <= 4_096
+
+
+def _most_repetitions(parsed: Any) -> int:
+    """How often what is repeated can be tried again at the same place: the product of nested repetitions."""
+    most = 1
+    for operation, argument in parsed:
+        if operation in {_parser.MAX_REPEAT, _parser.MIN_REPEAT}:
+            _, highest, repeated = argument
+            most = max(most, int(highest) * _most_repetitions(repeated))
+        elif operation is _parser.BRANCH:
+            most = max(most, *map(_most_repetitions, argument[1]))
+        elif operation is _parser.SUBPATTERN:
+            most = max(most, _most_repetitions(argument[-1]))
+        elif operation is _parser.ATOMIC_GROUP:
+            most = max(most, _most_repetitions(argument))
+        elif operation is _parser.POSSESSIVE_REPEAT:
+            most = max(most, _most_repetitions(argument[2]))
+        elif operation in {_parser.ASSERT, _parser.ASSERT_NOT}:
+            most = max(most, _most_repetitions(argument[1]))
+        elif operation is _parser.GROUPREF_EXISTS:
+            most = max(most, *(_most_repetitions(branch) for branch in argument[1:] if branch is not None))
+    return most
+
+
+def test_each_literal_is_tried_once_where_it_occurs() -> None:
+    """Twice as long a text of nothing but beginnings has twice as many tries, and no more."""
+    tries: list[int] = []
+    pieces = [literal for rule in RULES for literal in rule.literals]
+    for times in (20, 40):
+        text = " ".join(pieces * times)
+        tries.append(
+            sum(1 for _ in search._DEFAULT.begun(text))
+            + sum(
+                1 for literals in search._DEFAULT.literals for _ in search._offsets([one for one, _ in literals], text)
+            )
+        )
+
+    assert tries[1] == 2 * tries[0]
+    assert tries[0] <= 20 * len(pieces) * 8
+
+
 @pytest.mark.thorough
 def test_short_texts_are_asked_together_and_long_ones_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A literal is looked for once in many texts, and never in so much text that others would wait."""
     joined: list[int] = []
     plain = search._candidates
 
-    def noting(texts: list[str]) -> dict[int, list[int]]:
+    def noting(texts: list[str], rules: search.RuleSet) -> dict[int, list[int]]:
         joined.append(sum(map(len, texts)))
-        return plain(texts)
+        return plain(texts, rules)
 
     monkeypatch.setattr(search, "_candidates", noting)
 

@@ -591,8 +591,15 @@ def _written(memory: ActiveMemory) -> dict[str, Attribute]:
 
 def _redactor(config: Config, redactor: Redactor | None) -> Redactor:
     """The redactor to use: the caller's, the default one, or none if `redaction` is off."""
+    personal = config.redaction_personal
+    if personal is not None and (redactor is not None or not config.redaction):
+        where = "pass DefaultRedactor(personal=…), or no redactor" if config.redaction else "turn redaction on"
+        raise ConfigurationError(f"redaction_personal is for the default redactor; {where}, or unset it")
     if redactor is None:
-        return DefaultRedactor() if config.redaction else NoRedactor()
+        if not config.redaction:
+            return NoRedactor()
+        names = [name.strip() for name in (personal or "").split(",") if name.strip()]
+        return DefaultRedactor(personal="all" if names == ["all"] else names)
     if not config.redaction:
         raise ConfigurationError("a redactor was passed, but redaction is off; turn it on, or pass no redactor")
     if not isinstance(redactor, Redactor):

@@ -172,6 +172,11 @@ class Config(BaseSettings):
         default=True,
         description="Whether secrets (keys, tokens, card and account numbers) are removed before anything is stored.",
     )
+    redaction_personal: str | None = Field(
+        default=None,
+        description="Personal data that is removed as well: names of rules, separated by commas, such as"
+        " email-address,phone-number, or all; unset: none.",
+    )
     # Not in repr(): it may hold a password.
     ollama_base_url: str = Field(default="http://127.0.0.1:11434", repr=False, description="URL of your Ollama server.")
     memorizer_agent_model: str | None = Field(

@@ -7,12 +7,16 @@ everything in the ledger was checked once, by the redactor of its day, and a rep
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, runtime_checkable
+from functools import cache
+from typing import Final, Literal, Protocol, runtime_checkable
 
+from agent_reminiscence.exceptions import ConfigurationError
 from agent_reminiscence.redaction.checks import placeholder
-from agent_reminiscence.redaction.search import Finding, find_in_each, find_secrets
+from agent_reminiscence.redaction.personal import PERSONAL_NAMES, PERSONAL_RULES
+from agent_reminiscence.redaction.rules import RULES
+from agent_reminiscence.redaction.search import DEFAULT_RULES, Finding, RuleSet, find_in_each, find_secrets
 
 # Replacing one secret may expose another. Each pass takes time in proportion to the text.
 _MAX_PASSES: Final = 8
@@ -53,18 +57,45 @@ class DefaultRedactor:
 
     >>> DefaultRedactor().redact("The account is DE89 3704 0044 0532 0130 00.")
     Redaction(text='The account is [redacted:iban].', rules={'iban': 1})
+    >>> DefaultRedactor(personal=["email-address"]).redact("Write to ann@example.org.")
+    Redaction(text='Write to [redacted:email-address].', rules={'email-address': 1})
+
+    Args:
+        personal: Names of the rules for personal data to apply as well, or "all"; none by default.
+
+    Raises:
+        ConfigurationError: No rule for personal data has such a name.
     """
+
+    def __init__(self, *, personal: Iterable[str] | Literal["all"] = ()) -> None:
+        self._rules = _rules_with(PERSONAL_NAMES if personal == "all" else tuple(personal))
 
     def redact(self, text: str) -> Redaction:
         """Return `text` with a placeholder for each secret; overlapping matches share one."""
-        return _replaced(text, find_secrets(text))
+        return _replaced(text, find_secrets(text, self._rules), self._rules)
 
     def redact_each(self, texts: Sequence[str]) -> list[Redaction]:
         """Return what `redact` returns for each of `texts`, much faster if they are short."""
-        return [_replaced(text, found) for text, found in zip(texts, find_in_each(texts), strict=True)]
+        found = find_in_each(texts, self._rules)
+        return [_replaced(text, findings, self._rules) for text, findings in zip(texts, found, strict=True)]
 
 
-def _replaced(text: str, found: list[Finding]) -> Redaction:
+def _rules_with(personal: Sequence[str]) -> RuleSet:
+    """The rules for secrets and these for personal data."""
+    for name in personal:
+        if name not in PERSONAL_NAMES:
+            known = ", ".join(PERSONAL_NAMES)
+            raise ConfigurationError(f"no rule for personal data is called {name!r}; there are: {known}; or pass 'all'")
+    chosen = frozenset(personal)
+    return _rule_set(chosen) if chosen else DEFAULT_RULES
+
+
+@cache
+def _rule_set(personal: frozenset[str]) -> RuleSet:
+    return RuleSet((*RULES, *(rule for rule in PERSONAL_RULES if rule.name in personal)))
+
+
+def _replaced(text: str, found: list[Finding], rule_set: RuleSet) -> Redaction:
     """`text` with a placeholder for each of `found` and for any secret that this exposes."""
     if not found:
         return Redaction(text)
@@ -78,7 +109,7 @@ def _replaced(text: str, found: list[Finding]) -> Redaction:
             end = finding.end
             rules[finding.rule] += 1
         text = "".join([*pieces, text[end:]])
-        found = find_secrets(text) if number < _MAX_PASSES else []
+        found = find_secrets(text, rule_set) if number < _MAX_PASSES else []
     return Redaction(text, dict(sorted(rules.items())))
 
 

@@ -66,7 +66,7 @@ class RuleSet:
                     yield head.start(), number
 
 
-_DEFAULT: Final = RuleSet(RULES)
+DEFAULT_RULES: Final = RuleSet(RULES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,12 @@ class Finding:
     rule: str
 
 
-def find_secrets(text: str, rules: RuleSet = _DEFAULT) -> list[Finding]:
+def find_secrets(text: str, rules: RuleSet = DEFAULT_RULES) -> list[Finding]:
     """Return the secrets of `text` in order, without overlaps."""
     return _settled(_findings(_View(text), rules, range(len(rules.rules))))
 
 
-def find_in_each(texts: Sequence[str], rules: RuleSet = _DEFAULT) -> list[list[Finding]]:
+def find_in_each(texts: Sequence[str], rules: RuleSet = DEFAULT_RULES) -> list[list[Finding]]:
     """Return what `find_secrets` finds in each of `texts`, much faster if they are short."""
     found: list[list[Finding]] = [[] for _ in texts]
     views: dict[int, _View] = {}

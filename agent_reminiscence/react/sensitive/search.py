@@ -10,12 +10,15 @@ from agent_reminiscence.react.sensitive.health import HEALTH_RULES
 from agent_reminiscence.react.sensitive.payment import PAYMENT_RULES
 from agent_reminiscence.react.sensitive.rules import SensitiveKind
 from agent_reminiscence.react.sensitive.secret import SECRET_RULES
+from agent_reminiscence.redaction.personal import PERSONAL_NAMES
 from agent_reminiscence.redaction.search import find_in_each
 
 RULES: Final = (*SECRET_RULES, *HEALTH_RULES, *PAYMENT_RULES)
 
-# The redactor's rules for payment; all others are for secrets.
+# The redactor's rules for payment and for personal data, of which most is not sensitive; all others are for secrets.
 _REDACTED_PAYMENT: Final = frozenset({"iban", "payment-card", "us-bank-account"})
+_REDACTED_HEALTH: Final = frozenset({"health-number"})
+_REDACTED_PERSONAL: Final = frozenset(PERSONAL_NAMES)
 _REDACTED: Final = re.compile(r"\[redacted:([^\]\s]{1,64})\]")
 # Both ways to write an umlaut become one.
 _SPELLED_OUT: Final = str.maketrans(
@@ -34,8 +37,8 @@ def sensitive_kinds(text: str) -> frozenset[SensitiveKind]:
     Args:
         text: One sentence or a few. Any length is accepted; the time grows in proportion to it.
     """
-    found: set[SensitiveKind] = {_kind_of_rule(one.rule) for one in find_in_each([text])[0]}
-    found.update(_kind_of_rule(match[1]) for match in _REDACTED.finditer(text))
+    names = [one.rule for one in find_in_each([text])[0]] + _REDACTED.findall(text)
+    found = {kind for kind in map(_kind_of_rule, names) if kind is not None}
     cased = folded(text)
     lowered = cased.lower()
     for rule in RULES:
@@ -44,7 +47,9 @@ def sensitive_kinds(text: str) -> frozenset[SensitiveKind]:
     return frozenset(found)
 
 
-def _kind_of_rule(name: str) -> SensitiveKind:
+def _kind_of_rule(name: str) -> SensitiveKind | None:
+    if name in _REDACTED_PERSONAL:
+        return "health" if name in _REDACTED_HEALTH else None
     return "payment" if name in _REDACTED_PAYMENT else "secret"
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from agent_reminiscence import DefaultRedactor, Redaction
 from agent_reminiscence.redaction import checks, rules, search
 from agent_reminiscence.redaction.checks import SLICE_CHARACTERS, SLICE_REACH, find_in_slices
+from agent_reminiscence.redaction.personal import PERSONAL_RULES
 from agent_reminiscence.redaction.rule import Rule
 from agent_reminiscence.redaction.rules import RULES
 from agent_reminiscence.redaction.search import _BETWEEN, find_in_each, find_secrets
@@ -141,7 +142,7 @@ def test_a_rule_is_asked_wherever_it_could_match() -> None:
                 assert rule.seed.search(case.text)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.name} {rule.shown[:16]}")
+@pytest.mark.parametrize("rule", [*RULES, *PERSONAL_RULES], ids=lambda rule: f"{rule.name} {rule.shown[:16]}")
 def test_no_pattern_backtracks_over_more_than_its_bounds(rule: Rule) -> None:
     """A repetition is bounded or possessive, also within others: so a text costs in proportion to its length."""
     for pattern in filter(None, (rule.pattern, rule.seed, rule.rest)):
@@ -177,9 +178,11 @@ def test_each_literal_is_tried_once_where_it_occurs() -> None:
     for times in (20, 40):
         text = " ".join(pieces * times)
         tries.append(
-            sum(1 for _ in search._DEFAULT.begun(text))
+            sum(1 for _ in search.DEFAULT_RULES.begun(text))
             + sum(
-                1 for literals in search._DEFAULT.literals for _ in search._offsets([one for one, _ in literals], text)
+                1
+                for literals in search.DEFAULT_RULES.literals
+                for _ in search._offsets([one for one, _ in literals], text)
             )
         )
 

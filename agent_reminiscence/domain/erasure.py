@@ -186,6 +186,12 @@ def _given(payload: Any) -> list[Any]:
     given.append(_given_metadata({"turns": payload.get("turns")}))
     for chunk in _objects(payload, "chunks"):
         given += [chunk.get("speaker"), chunk.get("metadata")]
+    # Of a divided value: whole texts and pieces of them, but not how their objects and lists are marked.
+    given += [
+        part.get("piece") if isinstance(part, dict) else part
+        for part in payload.get("parts", ())
+        if isinstance(part, str | dict)
+    ]
     given += [fact.get("content") for fact in _objects(payload, "facts")]
     return given + _given_graph(payload.get("graph"))
 

@@ -15,6 +15,9 @@ RESERVED_PREFIX = "memory."
 # In the payload of a user's event: matches per redactor rule. Our own events have a field for it.
 USER_REDACTIONS_KEY = "memory.redactions"
 
+# In the payload of a user's event that was too large: where its large values are.
+DIVIDED_KEY = "memory.divided"
+
 
 class EventKind(StrEnum):
     """The kinds this package writes; any other kind comes from users and changes no tier."""
@@ -38,6 +41,7 @@ class EventKind(StrEnum):
     OUTCOME = "memory.outcome"
     GRAPH_ERASED = "memory.graph_erased"
     MODEL_ASKED = "memory.model_asked"
+    VALUE_PART = "memory.value_part"
     ERASED = "memory.erased"
 
 

@@ -6,12 +6,12 @@ import json
 from typing import Any, Final
 from uuid import UUID
 
-from agent_reminiscence.domain.event import USER_REDACTIONS_KEY, Event
+from agent_reminiscence.domain.event import DIVIDED_KEY, USER_REDACTIONS_KEY, Event
 
 # The first of these that a payload has as a text is what the event says.
 _TEXT_KEYS: Final = ("text", "belief", "content")
 # They name other events, and a model can only be confused by them.
-_REFERENCES: Final = frozenset({"based_on", "replaces", "contradicts", USER_REDACTIONS_KEY})
+_REFERENCES: Final = frozenset({"based_on", "replaces", "contradicts", USER_REDACTIONS_KEY, DIVIDED_KEY})
 _UUID_CHARACTERS: Final = 36
 
 MAX_INDEXED_CHARACTERS: Final = 10_000

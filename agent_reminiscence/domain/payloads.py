@@ -552,6 +552,17 @@ class RunOutcomeReported(StrictModel):
     redactions: _Redactions = Field(default_factory=dict)
 
 
+class ValuePart(StrictModel):
+    """Payload of `memory.value_part`: some of what an event has under `memory.divided` instead of its large values."""
+
+    value: UUID = Field(description="The same in all events of the divided payload.")
+    number: int = Field(ge=0, description="From 0; the event itself comes after the last one.")
+    parts: list[Any] = Field(
+        description="Parts of the values, in order. A text that was cut is several objects: `piece`, how many of its"
+        " characters are `repeated` from the one before, and whether the text `ends` with it."
+    )
+
+
 class GraphErased(StrictModel):
     """Payload of `memory.graph_erased`: an erasure has reached the graph store that follows the ledger."""
 
@@ -580,4 +591,5 @@ PAYLOADS: Mapping[str, type[BaseModel]] = {
     EventKind.OUTCOME: RunOutcomeReported,
     EventKind.GRAPH_ERASED: GraphErased,
     EventKind.MODEL_ASKED: ModelAsked,
+    EventKind.VALUE_PART: ValuePart,
 }

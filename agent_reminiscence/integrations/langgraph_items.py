@@ -19,10 +19,10 @@ from agent_reminiscence.config.constants import (
     MAX_TEXT_CHUNKS,
     MAX_TITLE_CHARACTERS,
 )
+from agent_reminiscence.domain.exact_json import is_respelled
 from agent_reminiscence.domain.filter import MAX_CONDITIONS, Filter
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.integrations.exact_json import is_respelled
 from agent_reminiscence.text.storable import free_key, storable_text
 
 KEY_PREFIX: Final = "langgraph/"

@@ -55,8 +55,11 @@ HANDLERS: Mapping[str, Handler] = {
     EventKind.OUTCOME: apply_outcome,
 }
 
-# Our kinds that change nothing here: they record what happened to the ledger itself, or elsewhere.
-KINDS_WITHOUT_EFFECT = frozenset({EventKind.ERASED, EventKind.GRAPH_ERASED, EventKind.MODEL_ASKED})
+# Our kinds that change nothing here: they record what happened to the ledger itself or elsewhere, or hold what another
+# event has no room for.
+KINDS_WITHOUT_EFFECT = frozenset(
+    {EventKind.ERASED, EventKind.GRAPH_ERASED, EventKind.MODEL_ASKED, EventKind.VALUE_PART}
+)
 
 
 def handler_of(kind: str) -> Handler | None:

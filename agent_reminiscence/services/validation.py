@@ -297,7 +297,9 @@ def json_object(name: str, value: object, max_bytes: int, *, is_exact: bool = Tr
     """
     if not isinstance(value, Mapping):
         raise InvalidInputError(f"{name} must be a mapping, not {type(value).__name__}")
-    copied = _json(name, value, depth=1, text=plain_text if is_exact else said_text)
+    check = plain_text if is_exact else said_text
+    longest = max(max_bytes, constants.MAX_EVENT_PAYLOAD_BYTES)
+    copied = _json(name, value, depth=1, text=lambda what, one: check(what, one, longest))
     try:
         size = len(json.dumps(copied, ensure_ascii=False, allow_nan=False).encode(errors="surrogatepass"))
     except ValueError as error:
@@ -520,7 +522,7 @@ def not_blank(name: str, text: str) -> str:
     return text
 
 
-def _json(name: str, value: object, *, depth: int, text: Callable[[str, object, int], str]) -> Any:
+def _json(name: str, value: object, *, depth: int, text: Callable[[str, object], str]) -> Any:
     """A copy of `value` made only of dict, list, str, int, float, bool and None; `text` checks its texts."""
     if depth > MAX_METADATA_DEPTH + 1:
         raise InvalidInputError(f"{name} is nested deeper than {MAX_METADATA_DEPTH} levels")
@@ -528,7 +530,7 @@ def _json(name: str, value: object, *, depth: int, text: Callable[[str, object, 
         case None | bool():
             return value
         case str():
-            return text(f"a string in {name}", value, constants.MAX_EVENT_PAYLOAD_BYTES)
+            return text(f"a string in {name}", value)
         case int():
             return int(value)
         case float():
@@ -540,9 +542,7 @@ def _json(name: str, value: object, *, depth: int, text: Callable[[str, object, 
                 if not isinstance(key, str):
                     raise InvalidInputError(f"{name} has the key {quoted(key)}; JSON keys must be str")
             return {
-                text(f"a key in {name}", key, constants.MAX_METADATA_BYTES): _json(
-                    name, item, depth=depth + 1, text=text
-                )
+                text(f"a key in {name}", key): _json(name, item, depth=depth + 1, text=text)
                 for key, item in value.items()
             }
         case list() | tuple():

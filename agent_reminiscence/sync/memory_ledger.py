@@ -42,8 +42,10 @@ class MemoryLedger(Twin):
 
         Args:
             kind: Lower-case words joined by dots, outside the prefix `memory.`.
-            payload: A JSON object of at most 1 MiB. If secrets in its keys and strings were redacted,
-                `memory.redactions` in it says how often each rule matched.
+            payload: A JSON object of at most 32 MiB. Of one of more than 1 MiB, the large values stand in events of
+                kind `memory.value_part` right before this one, which has `memory.divided` instead; `whole` reads them.
+                If secrets in its keys and strings were redacted, `memory.redactions` in it says how often each rule
+                matched.
             turn: Number of the turn in its conversation, from 0.
             occurred_at: When it was true in the world; None is now.
             expected_position: The position of the last event of this kind in `conversation_id` that you know of; 0 if
@@ -71,6 +73,16 @@ class MemoryLedger(Twin):
                 idempotency_key=idempotency_key,
             )
         )
+
+    def whole(self, event: Event) -> Event:
+        """`event` with all its payload, if the large values of it stand in other events; else the event itself.
+
+        Its digest is of the payload without them; each of the other events has its own.
+
+        Raises:
+            StoreError: The store is unavailable, or lacks a part of the payload.
+        """
+        return self._thread.call(lambda: self._wrapped.whole(event))
 
     def redacted(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         """`payload` as `append` would store it: without secrets. Nothing is written.

@@ -3,6 +3,22 @@ SELECT DISTINCT memory_id, NULL::bigint AS position
 FROM memory_event
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p::text;
 
+-- name: find_divided
+-- All events of a payload that is divided over several, of which one is erased: each has a part of what was one value.
+WITH erased AS MATERIALIZED (
+    SELECT coalesce(payload -> 'memory.divided' ->> 'value', payload ->> 'value') AS value
+    FROM memory_event
+    WHERE external_id = $(external_id)p AND position = ANY($(positions)p::bigint[])
+        AND (payload ? 'memory.divided' OR kind = 'memory.value_part')
+)
+SELECT e.position
+FROM memory_event AS e
+WHERE e.external_id = $(external_id)p AND e.salt IS NOT NULL
+    AND (
+        (e.kind = 'memory.value_part' AND e.payload ->> 'value' IN (SELECT erased.value FROM erased))
+        OR e.payload -> 'memory.divided' ->> 'value' IN (SELECT erased.value FROM erased)
+    );
+
 -- name: find_resting
 -- Events of other memories that rest on these, because a model was shown them or a name was taken from them; but for texts of
 -- profiles.

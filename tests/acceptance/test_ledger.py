@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -136,7 +137,7 @@ REFUSED_EVENTS: list[tuple[str, dict[str, Any], str]] = [
     ("long kind", {"kind": "a." + "x" * 256}, "kind has 258 characters"),
     ("no payload", {"payload": None}, "payload must be a mapping, not NoneType"),
     ("list payload", {"payload": [1]}, "payload must be a mapping, not list"),
-    ("large payload", {"payload": {"x": "y" * 1_048_576}}, "the limit is 1,048,576"),
+    ("large payload", {"payload": {"x": "y" * 33_554_432}}, "the limit is 33,554,432"),
     ("payload of a set", {"payload": {"x": {1}}}, "payload holds a set"),
     ("NUL", {"payload": {"x": "\x00"}}, "a string in payload has a NUL"),
     ("naive time", {"occurred_at": datetime(2026, 1, 1)}, "has no time zone"),  # noqa: DTZ001
@@ -329,3 +330,80 @@ async def test_what_append_would_store_can_be_asked(memory: AgentMem, tenant: st
     assert (await memory.ledger.append(tenant, "a.b", payload)).payload == redacted
     assert await memory.ledger.redacted({"text": "nothing"}) == {"text": "nothing"}
     assert await memory.ledger.head(tenant) == 1
+
+
+_BORDER = "x" * 650_000 + "The pier of Vela Luka is red." + "y" * 900_000
+
+
+@BOTH_SERVERS
+async def test_a_large_payload_is_divided_and_comes_back_whole(memory: AgentMem, tenant: str) -> None:
+    """What agents carry is kept in one transaction, once, and the ledger proves all of it."""
+    payload: dict[str, Any] = {"run": "r-1", "outputs": [f"{n} " * 63_000 for n in range(10)], "image": _BORDER}
+
+    event = await memory.ledger.append(tenant, "world.seen", payload, conversation_id="c", idempotency_key="k")
+    again = await memory.ledger.append(tenant, "world.seen", payload, conversation_id="c", idempotency_key="k")
+
+    assert event.payload.keys() == {"run", "memory.divided"}
+    assert again == event
+    assert (await memory.ledger.whole(event)).payload == payload
+    [read] = await memory.ledger.read_conversation(tenant, "c", kinds=["world.seen"])
+    assert (await memory.ledger.whole(read)).payload == payload
+    assert event.position == await head_of(memory, tenant)
+    parts = [one for one in await all_events(memory, tenant) if one.kind == "memory.value_part"]
+    assert [one.position for one in parts] == list(range(1, event.position))
+    assert {one.conversation_id for one in parts} == {"c"}
+    small = await memory.ledger.append(tenant, "world.seen", {"run": "r-2"})
+    assert await memory.ledger.whole(small) is small
+    assert (await memory.admin.verify(tenant)).ok
+    await memory.admin.rebuild(tenant)
+    assert (await memory.ledger.whole(event)).payload == payload
+
+
+async def test_a_divided_payload_is_refused_whole(memory: AgentMem, tenant: str) -> None:
+    """No part of it is left behind by a writer that came too late, or of one that is too large."""
+    first = await memory.ledger.append(tenant, "world.seen", {"n": 1}, conversation_id="c")
+
+    with pytest.raises(PositionConflictError):
+        await memory.ledger.append(tenant, "world.seen", {"n": _BORDER}, conversation_id="c", expected_position=0)
+    with pytest.raises(InvalidInputError, match="the limit is 33,554,432"):
+        await memory.ledger.append(tenant, "world.seen", {"n": ["x" * 1_000_000] * 34})
+    with pytest.raises(InvalidInputError, match=r"payload has the key 'memory\.divided'"):
+        await memory.ledger.append(tenant, "world.seen", {"memory.divided": {}})
+
+    assert await head_of(memory, tenant) == first.position
+
+
+async def test_an_erasure_takes_all_of_a_divided_payload(memory: AgentMem, tenant: str) -> None:
+    """By a text in any piece of it, or that lies where it was cut, and by its conversation; nothing else goes."""
+    named = "The pier of Vela Luka"
+    events = [
+        await memory.ledger.append(
+            tenant, "world.seen", {"about": about, "image": image, "more": "z" * 1_000_000}, conversation_id=about
+        )
+        for about, image in (("one", _BORDER), ("two", "x" * 1_500_000), ("three", f"{'w' * 1_200_000}{named}"))
+    ]
+
+    by_text = await memory.admin.erase(tenant, text=named)
+    by_conversation = await memory.admin.erase(tenant, conversation_id="two")
+
+    for event, receipt in zip(events, (by_text, by_conversation, by_text), strict=True):
+        erased = {one.position for one in receipt.events}
+        # Its parts stand before it, back to the event before.
+        assert {event.position, event.position - 1, event.position - 2} <= erased
+    assert len(by_text.events) + len(by_conversation.events) == events[-1].position
+    assert (await memory.admin.verify_erased(by_text, text=named)).ok
+    assert (await memory.admin.verify_erased(by_conversation, text="x" * 100)).ok
+    assert (await memory.admin.verify(tenant)).ok
+
+
+async def test_a_divided_payload_survives_export_and_import(memory: AgentMem, tenant: str, tmp_path: Path) -> None:
+    """Its parts are events like any other."""
+    event = await memory.ledger.append(tenant, "world.seen", {"image": _BORDER})
+
+    await memory.admin.export(tenant, tmp_path / "events")
+    await memory.admin.import_(tmp_path / "events", f"{tenant}-copy")
+
+    [copy] = await memory.ledger.read(f"{tenant}-copy", kinds=["world.seen"])
+    assert (await memory.ledger.whole(copy)).payload == {"image": _BORDER}
+    assert copy.event_id == event.event_id
+    assert (await memory.admin.verify(f"{tenant}-copy")).ok

@@ -35,6 +35,7 @@ from agent_reminiscence.domain.payloads import (
     ProfileWritten,
     RelationshipEnded,
     RelationshipEntry,
+    ValuePart,
 )
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import WriteRequest
@@ -300,6 +301,10 @@ async def _fill_graph(memory: AgentMem, external_id: str, memory_id: UUID) -> tu
         (EventKind.RELATIONSHIP_ENDED, RelationshipEnded(relationship_id=takes_place, end_date=LONG_AGO)),
         (EventKind.GRAPH_ERASED, GraphErased(receipt_id=uuid4(), store="a store", erased_at=LONG_AGO)),
         (EventKind.MODEL_ASKED, _ASKED),
+        (
+            EventKind.VALUE_PART,
+            ValuePart(value=uuid4(), number=0, parts=["A picture of the summer party", {"list": 0}]),
+        ),
     ):
         await record_event(memory, external_id, kind, payload)
     return chunk_id, [party, garden, mill], [takes_place, is_near]

@@ -87,7 +87,13 @@ class ErasureRepository:
         """Select what one of the three criteria leads to; without any, everything."""
         selection = await self._select(db, external_id, memory_id=memory_id, conversation_id=conversation_id, text=text)
         # In this order: each also finds what rests on what those before it have found.
-        for query in ("find_resting", "find_resting_reflections", "find_resting_profiles", "find_resting_runs"):
+        for query in (
+            "find_divided",
+            "find_resting",
+            "find_resting_reflections",
+            "find_resting_profiles",
+            "find_resting_runs",
+        ):
             rows = await db.fetch_all(_SQL[query], _params(external_id, selection))
             selection = replace(selection, positions=selection.positions | {row["position"] for row in rows})
         return selection

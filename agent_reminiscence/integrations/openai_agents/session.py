@@ -11,9 +11,9 @@ from uuid import UUID
 from agent_reminiscence.config.extras import require
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.exact_json import flatten
 from agent_reminiscence.domain.turn import Turn
 from agent_reminiscence.exceptions import InvalidInputError, ReminiscenceError
-from agent_reminiscence.integrations.exact_json import flatten
 from agent_reminiscence.integrations.openai_agents.arguments import check_memory
 from agent_reminiscence.integrations.openai_agents.messages import role_of, text_of
 from agent_reminiscence.integrations.openai_agents.session_log import SessionLog, items_of
@@ -112,8 +112,7 @@ class ReminiscenceSession:
         next call of this object waits for it, and the next `add_items` records what they say.
 
         Raises:
-            InvalidInputError: An item is not a JSON object, or together they take more than a mebibyte; nothing is
-                written.
+            InvalidInputError: An item is not a JSON object, or together they take more than 32 MiB; nothing is written.
             RedactionError: Your redactor failed; nothing is written.
             StoreError: The store is unavailable; nothing is written unless it is a `CommitUnknownError`.
         """
@@ -221,9 +220,10 @@ class ReminiscenceSession:
 
     async def _record(self, events: Sequence[Event]) -> None:
         """Record the turns of some events; those that the conversation holds already are known by their ids."""
+        whole = [await self._log.whole(event) for event in events]
         turns = [
             Turn(speaker=item["role"], text=text, id=f"{event.event_id}/{number}", time=event.occurred_at)
-            for event in events
+            for event in whole
             for number, item in enumerate(items_of(event))
             if (text := _as_turn(item))
         ]

@@ -13,8 +13,8 @@ from uuid import UUID, uuid4
 
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.exact_json import restore
 from agent_reminiscence.exceptions import PositionConflictError, StoreError
-from agent_reminiscence.integrations.exact_json import restore
 
 KIND: Final = "openai_agents.session"
 """Of all events of a session, because an append is compared with the last event of its own kind.
@@ -49,7 +49,7 @@ class SessionLog:
         self._session_id = session_id
 
     async def add(self, items: Sequence[Sequence[Any]]) -> Event:
-        """Add some items, each as `flatten` writes it, in one event."""
+        """Add some items, each as `flatten` writes it, in one event; what it has no room for stands beside it."""
         return await self._append({"added": items})
 
     async def clear(self) -> None:
@@ -101,6 +101,10 @@ class SessionLog:
                     break
         return newest, found[:limit]
 
+    async def whole(self, event: Event) -> Event:
+        """An event that `add` returned, with all that it added."""
+        return await self._ledger.whole(event)
+
     async def added_after(self, position: int) -> list[Event]:
         """The events after a position that added items, in order."""
         found = []
@@ -126,7 +130,7 @@ class SessionLog:
                 self._external_id, self._session_id, kinds=[KIND], before=before, limit=limit
             )
             for event in page:
-                yield event
+                yield await self._ledger.whole(event)
             if len(page) < limit:
                 return
             before, limit = page[-1].position, _PAGE

@@ -31,9 +31,8 @@ from agent_reminiscence.exceptions import (
 from agent_reminiscence.integrations.pydantic_ai.entries import (
     Json,
     awaited_calls,
-    batches,
     calls_of,
-    is_small,
+    check_readable,
     read_entry,
     read_record,
     read_redacted,
@@ -46,10 +45,8 @@ SAVED: Final = "pydantic_ai.conversation"
 """The kind of event that a save, a branch, a fork or a deletion of a conversation appends."""
 
 MESSAGES: Final = "pydantic_ai.messages"
-"""The kind of event that holds messages for which the event of their save has no room."""
+"""The kind of event in which earlier releases kept messages for which the event of their save had no room."""
 
-# An event takes 1 MiB; the rest is for the record.
-_BATCH_BYTES: Final = 900_000
 _PAGE: Final = 100
 _LAST_MESSAGES: Final = 4
 _MAX_HOMES: Final = 10_000
@@ -168,19 +165,11 @@ class ReminiscenceConversations(ConversationStore):
             known_head = new_entries[0].parent_id if new_entries else record.head_id
             calls = await self._calls(awaited, known_head, start) | calls
         written = await self._checked(write_record(record, calls))
-        *earlier, last = [*batches([write_entry(entry) for entry in new_entries], _BATCH_BYTES), []]
-        if earlier and is_small(earlier[-1], _BATCH_BYTES):
-            last = earlier.pop()
-        for number, batch in enumerate(earlier):
-            # Nothing points at them unless the record is written.
-            await self._memory.ledger.append(
-                self._external_id,
-                MESSAGES,
-                {"entries": batch},
-                conversation_id=record.conversation_id,
-                idempotency_key=_key("messages", record.conversation_id, record.revision, str(number)),
-            )
-        payload: Json = {"conversation": written, "entries": last, "ancestors": ancestors}
+        entries = [write_entry(entry) for entry in new_entries]
+        # What could never be read again would end the conversation.
+        for number, entry in enumerate(entries, start=1):
+            check_readable(entry, number)
+        payload: Json = {"conversation": written, "entries": entries, "ancestors": ancestors}
         try:
             await self._append(record.conversation_id, position, payload, "saved", record.revision)
         except CommitUnknownError:
@@ -225,10 +214,16 @@ class ReminiscenceConversations(ConversationStore):
         page = await self._memory.ledger.read_conversation(self._external_id, conversation_id, kinds=[SAVED], limit=1)
         if not page:
             return 0, None, []
-        return page[0].position, await self._record_of(page[0]), list(page[0].payload.get("ancestors", ()))
+        event = await self._with_record(page[0])
+        return event.position, await self._record_of(event), list(event.payload.get("ancestors", ()))
+
+    async def _with_record(self, event: Event) -> Event:
+        """The event with its record and its ancestors, which are small as a rule, and with all messages only if not."""
+        is_there = "conversation" in event.payload and "ancestors" in event.payload
+        return event if is_there else await self._memory.ledger.whole(event)
 
     async def _record_of(self, event: Event) -> ConversationRecord | None:
-        written = event.payload["conversation"]
+        written = (await self._with_record(event)).payload["conversation"]
         if written is None:
             return None
         calls = await self._calls(awaited_calls(written), written["head_id"], written["conversation_id"])
@@ -268,7 +263,8 @@ class ReminiscenceConversations(ConversationStore):
                 page = await self._memory.ledger.read_conversation(
                     self._external_id, conversation, kinds=[SAVED, MESSAGES], before=before, limit=_PAGE
                 )
-                for event in page:
+                for lean in page:
+                    event = await self._memory.ledger.whole(lean)
                     entries |= {entry["id"]: entry for entry in event.payload["entries"]}
                     # Each event names them all: one in between may have been erased.
                     further = event.payload.get("ancestors", ())
@@ -289,7 +285,8 @@ class ReminiscenceConversations(ConversationStore):
         while page := await self._memory.ledger.read(
             self._external_id, after=after, kinds=[SAVED, MESSAGES], limit=_PAGE
         ):
-            for event in page:
+            for lean in page:
+                event = await self._memory.ledger.whole(lean)
                 if any(entry["id"] == entry_id for entry in event.payload.get("entries", ())):
                     return event.conversation_id
             after = page[-1].position

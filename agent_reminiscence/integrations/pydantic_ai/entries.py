@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_ai.conversation_store import ConversationEntry, ConversationRecord
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse, ToolCallPart
 
-from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.exceptions import InvalidInputError, StoreError
 
 type Json = dict[str, Any]
 
@@ -39,8 +39,41 @@ def write_entry(entry: ConversationEntry) -> Json:
 
 
 def read_entry(written: Mapping[str, Any], *, parent_id: str | None) -> ConversationEntry:
-    """The inverse of `write_entry`."""
-    return ConversationEntry(id=written["id"], parent_id=parent_id, message=read_message(_message_of(written)))
+    """The inverse of `write_entry`.
+
+    Raises:
+        StoreError: What was stored is no message to this release of Pydantic AI.
+    """
+    try:
+        message = read_message(_message_of(written))
+    except ValueError:
+        # From None: the error quotes the message.
+        raise StoreError(
+            f"the entry {written['id']!r} cannot be read as a message by this release of Pydantic AI; read the events"
+            " of its conversation with memory.ledger.read_conversation()"
+        ) from None
+    return ConversationEntry(id=written["id"], parent_id=parent_id, message=message)
+
+
+def check_readable(written: Mapping[str, Any], number: int) -> None:
+    """Refuse an entry that `read_entry` could not read.
+
+    Args:
+        number: Its place among the messages to be saved, from 1.
+
+    Raises:
+        InvalidInputError: It could not; the error names the parts of the message.
+    """
+    message = _message_of(written)
+    try:
+        read_message(message)
+    except ValueError:
+        kinds = ", ".join(str(part.get("part_kind")) for part in message.get("parts", ()) if isinstance(part, Mapping))
+        raise InvalidInputError(
+            f"message {number} of those to be saved (parts: {kinds or 'none'}) could not be read again by"
+            " ModelMessagesTypeAdapter, so nothing is saved; give each part the fields that its type requires, such as"
+            " input for an error of a RetryPromptPart"
+        ) from None
 
 
 def write_message(message: ModelMessage) -> Json:
@@ -151,30 +184,6 @@ def _waiting_of(written: Mapping[str, Any]) -> Json | None:
         return None
     read: Json = json.loads(waiting["json"]) if "json" in waiting else copy.deepcopy(waiting)
     return read
-
-
-def batches(entries: Sequence[Json], max_bytes: int) -> Iterator[list[Json]]:
-    """Entries in order, in lists of at most `max_bytes` of JSON, unless one entry alone has more."""
-    batch: list[Json] = []
-    size = 0
-    for entry in entries:
-        taken = _bytes_of(entry)
-        if batch and size + taken > max_bytes:
-            yield batch
-            batch, size = [], 0
-        batch.append(entry)
-        size += taken
-    if batch:
-        yield batch
-
-
-def is_small(entries: Sequence[Json], max_bytes: int) -> bool:
-    """Whether some entries take at most `max_bytes` of JSON."""
-    return sum(map(_bytes_of, entries)) <= max_bytes
-
-
-def _bytes_of(entry: Json) -> int:
-    return len(json.dumps(entry, ensure_ascii=False).encode()) + 2
 
 
 def _message_of(written: Mapping[str, Any]) -> Json:

@@ -30,6 +30,7 @@ EVENT_WORDS: Final[Mapping[str, str]] = {
     EventKind.OUTCOME: "outcome",
     EventKind.GRAPH_ERASED: "graph erased",
     EventKind.MODEL_ASKED: "model asked",
+    EventKind.VALUE_PART: "value part",
     EventKind.ERASED: "erased",
 }
 """The package's own kinds, as they are shown; others are shown as they are."""
@@ -189,6 +190,10 @@ def _model_asked(payload: _Payload) -> str:
     return f"The {payload['agent'].replace('_', ' ')} asked a model: {payload['outcome']}; {counted(tokens, 'token')}."
 
 
+def _value_part(payload: _Payload) -> str:
+    return f"Part {payload['number'] + 1} of the large values of an event that follows."
+
+
 def _erased(payload: _Payload) -> str:
     rows = sum(payload.get("rows", {}).values())
     return (
@@ -217,5 +222,6 @@ _SENTENCES: Final[Mapping[str, Callable[[_Payload], str]]] = {
     EventKind.OUTCOME: _outcome,
     EventKind.GRAPH_ERASED: lambda _: "An erasure reached the graph store.",
     EventKind.MODEL_ASKED: _model_asked,
+    EventKind.VALUE_PART: _value_part,
     EventKind.ERASED: _erased,
 }

@@ -7,17 +7,19 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from agent_reminiscence.config.constants import MAX_EVENT_PAYLOAD_BYTES
+from uuid_utils.compat import uuid7
+
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.domain.belief import REFLECTED, grounds_of
-from agent_reminiscence.domain.canonical import beside
-from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.canonical import beside, beside_many
+from agent_reminiscence.domain.event import Event, EventKind
 from agent_reminiscence.domain.trust import Source
-from agent_reminiscence.exceptions import InvalidInputError, PositionConflictError
+from agent_reminiscence.exceptions import InvalidInputError, PositionConflictError, StoreError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services import validation
+from agent_reminiscence.services.ledger.division import MAX_DIVIDED_PAYLOAD_BYTES, divide, parts_of, put_together
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import AppendRequest
 from agent_reminiscence.services.ledger.scrubber import Scrubber
@@ -67,8 +69,10 @@ class MemoryLedger:
 
         Args:
             kind: Lower-case words joined by dots, outside the prefix `memory.`.
-            payload: A JSON object of at most 1 MiB. If secrets in its keys and strings were redacted,
-                `memory.redactions` in it says how often each rule matched.
+            payload: A JSON object of at most 32 MiB. Of one of more than 1 MiB, the large values stand in events of
+                kind `memory.value_part` right before this one, which has `memory.divided` instead; `whole` reads them.
+                If secrets in its keys and strings were redacted, `memory.redactions` in it says how often each rule
+                matched.
             turn: Number of the turn in its conversation, from 0.
             occurred_at: When it was true in the world; None is now.
             expected_position: The position of the last event of this kind in `conversation_id` that you know of; 0 if
@@ -87,7 +91,7 @@ class MemoryLedger:
             kind=validation.event_kind(kind),
             # Checked and copied value by value, which takes a tenth of a second for the largest payloads.
             payload=await beside(
-                lambda: validation.json_object("payload", payload, MAX_EVENT_PAYLOAD_BYTES), value=payload
+                lambda: validation.json_object("payload", payload, MAX_DIVIDED_PAYLOAD_BYTES), value=payload
             ),
             actor=validation.optional_identifier("actor", actor),
             conversation_id=validation.optional_identifier("conversation_id", conversation_id),
@@ -111,6 +115,45 @@ class MemoryLedger:
             repeatable=request.idempotency_key is not None,
         )
 
+    async def whole(self, event: Event) -> Event:
+        """`event` with all its payload, if the large values of it stand in other events; else the event itself.
+
+        Its digest is of the payload without them; each of the other events has its own.
+
+        Raises:
+            StoreError: The store is unavailable, or lacks a part of the payload.
+        """
+        named = parts_of(event.payload)
+        if named is None:
+            return event
+        _, count = named
+        tenant = event.external_id
+
+        async def read() -> list[Event]:
+            return await self._store.read_once(
+                tenant,
+                lambda db: self._ledger.read(
+                    db,
+                    tenant,
+                    after=event.position - count - 1,
+                    kinds=[EventKind.VALUE_PART],
+                    actor=None,
+                    limit=count,
+                ),
+            )
+
+        parts = await repeated(read, operation="read", external_id=tenant)
+        try:
+            payload = await beside_many(
+                lambda: put_together(event.payload, [part.payload for part in parts]), items=1_000 * count
+            )
+        except (ValueError, KeyError, TypeError):
+            raise StoreError(
+                f"event {event.position} of external_id {tenant!r} has values in {count:,} other events, of which one"
+                " is missing or altered; verify() says what else is"
+            ) from None
+        return event.model_copy(update={"payload": payload})
+
     async def redacted(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         """`payload` as `append` would store it: without secrets. Nothing is written.
 
@@ -121,13 +164,14 @@ class MemoryLedger:
             RedactionError: Your redactor failed.
         """
         checked = await beside(
-            lambda: validation.json_object("payload", payload, MAX_EVENT_PAYLOAD_BYTES), value=payload
+            lambda: validation.json_object("payload", payload, MAX_DIVIDED_PAYLOAD_BYTES), value=payload
         )
         return (
             await self._scrubber.scrub(AppendRequest(external_id="nobody", kind="user.asked", payload=checked))
         ).payload
 
     async def _append(self, request: AppendRequest) -> Event:
+        divided = await beside(lambda: divide(request.payload), value=request.payload)
         async with self._store.transaction(request.external_id) as db:
             retried = await self._projector.begin(db, request)
             if retried is not None:
@@ -137,7 +181,12 @@ class MemoryLedger:
             if request.kind == REFLECTED:
                 await self._check_grounds(db, request)
             now = self._clock()
-            event = await beside(lambda: request.event(request.kind, request.payload, now), value=request.payload)
+            event = await beside(lambda: request.event(request.kind, divided.payload, now), value=request.payload)
+            for part in divided.parts:
+                # Erased with it by whatever names it: its conversation, or a text in any of them.
+                update = {"kind": EventKind.VALUE_PART, "payload": part, "event_id": uuid7()}
+                keyless = {"idempotency_key": None, "request_hash": None}
+                await self._projector.record(db, event.model_copy(update=update | keyless))
             return await self._projector.record(db, event)
 
     async def _check_position(self, db: SqlExecutor, request: AppendRequest, expected: int) -> None:

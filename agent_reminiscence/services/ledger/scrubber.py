@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from agent_reminiscence.domain.canonical import is_large
-from agent_reminiscence.domain.event import USER_REDACTIONS_KEY
+from agent_reminiscence.domain.event import DIVIDED_KEY, USER_REDACTIONS_KEY
 from agent_reminiscence.domain.turn import Turn, turn_text
 from agent_reminiscence.domain.wording import kind_of
 from agent_reminiscence.exceptions import InvalidInputError, RedactionError
@@ -192,6 +192,11 @@ class Scrubber:
                     raise InvalidInputError(
                         f"payload has the key {USER_REDACTIONS_KEY!r}, which the ledger reserves for counting"
                         " redactions; leave it out or rename it"
+                    )
+                if DIVIDED_KEY in request.payload:
+                    raise InvalidInputError(
+                        f"payload has the key {DIVIDED_KEY!r}, under which the ledger says where large values are;"
+                        " rename it"
                     )
                 payload = texts.value(request.payload)
                 changed = {"payload": payload | ({USER_REDACTIONS_KEY: texts.counts} if texts.counts else {})}

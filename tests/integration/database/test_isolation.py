@@ -719,6 +719,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
     },
     "erasure": {
         "find_by_memory": lambda w: _stream(w) | {"memory_id": str(w.victim.memory_id)},
+        "find_divided": lambda w: _stream(w) | {"positions": list(range(1, 1_000))},
         "find_resting": lambda w: _stream(w) | {"memory_ids": [str(w.victim.draft_memory_id)]},
         "find_resting_profiles": lambda w: _stream(w) | {"positions": list(range(1, 1_000)), "memory_ids": []},
         "find_resting_runs": lambda w: (

@@ -420,6 +420,37 @@ async def test_without_redaction_items_come_back_with_their_secrets(config: Call
 
 
 @pytest.mark.parametrize(
+    "outputs", [["long " * 25_200] * 10, ["long " * 320_000]], ids=["ten of 126 kB", "one of 1.6 MB"]
+)
+async def test_what_tools_return_is_kept_whatever_its_size(
+    memory: AgentMem, make_session: MakeSession, outputs: list[str]
+) -> None:
+    """The model is paid by then; the items come back in one piece, are taken back, and are erased."""
+    session = make_session()
+    items: Any = [
+        {"call_id": f"call_{number}", "output": output, "type": "function_call_output"}
+        for number, output in enumerate(outputs)
+    ]
+    spoken: Any = {"role": "user", "content": f"I live in Vela Luka. {'x' * 1_100_000}"}
+
+    await session.add_items([_QUESTION, *items])
+    await session.add_items([spoken])
+
+    assert await session.get_items() == [_QUESTION, *items, spoken]
+    assert await make_session().get_items(limit=2) == [items[-1], spoken]
+    assert await session.pop_item() == spoken
+    assert await session.pop_item() == items[-1]
+    assert await session.get_items() == [_QUESTION, *items[:-1]]
+    turns = await memory.conversation("ana", "chat-7").turns()
+    assert turns[-1].text.startswith("I live in Vela Luka.")
+    receipt = await memory.admin.erase("ana", text="I live in Vela Luka")
+    assert (await memory.admin.verify_erased(receipt, text="I live in Vela Luka")).ok
+    assert await session.get_items() == [_QUESTION, *items[:-1]]
+    await memory.admin.erase("ana", conversation_id="chat-7")
+    assert await session.get_items() == []
+
+
+@pytest.mark.parametrize(
     ("items", "message"),
     [
         ("Hi", "items must be a list of dicts, not str"),
@@ -427,8 +458,8 @@ async def test_without_redaction_items_come_back_with_their_secrets(config: Call
         ([_QUESTION, "Hi"], r"items\[1\] must be a dict, not str"),
         ([_QUESTION, {"content": {1, 2}}], r"items\[1\] is not JSON: Object of type set is not JSON serializable"),
         (
-            [{"role": "user", "content": "x" * 2**20}],
-            "the items cannot be added to session 'chat-7': .* the limit is 1,048,576",
+            [{"role": "user", "content": "x" * 2**20}] * 33,
+            "the items cannot be added to session 'chat-7': .* the limit is 33,554,432",
         ),
     ],
 )

@@ -20,6 +20,7 @@ from pydantic_ai.messages import (
     ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
+    RetryPromptPart,
     TextPart,
     ToolCallPart,
     UserPromptPart,
@@ -407,22 +408,61 @@ async def test_a_save_of_any_size_is_one_save(memory: AgentMem) -> None:
 
     assert (await loaded(store, "chat")).messages == messages
     kinds = [event.kind for event in await memory.ledger.read("ana")]
-    assert kinds == ["pydantic_ai.messages"] * (len(kinds) - 1) + ["pydantic_ai.conversation"]
+    assert kinds == ["memory.value_part"] * (len(kinds) - 1) + ["pydantic_ai.conversation"]
     assert len(kinds) > 2
     window = await ReminiscenceConversations(memory, "ana").load("chat", limit=1)
     assert window is not None
     assert window.messages == messages[-1:]
 
 
-async def test_a_message_that_is_too_large_is_refused(memory: AgentMem) -> None:
-    """Before anything is written, with what to do."""
+async def test_a_picture_is_kept_in_several_events(memory: AgentMem) -> None:
+    """It comes back byte for byte, also in another process and in a fork, and an erasure takes all of it."""
     store = ReminiscenceConversations(memory, "ana")
-    image = ModelRequest([UserPromptPart([BinaryContent(b"\x00" * 900_000, media_type="image/png")])])
+    data = bytes(range(256)) * 6_000
+    image = ModelRequest([UserPromptPart(["Look", BinaryContent(data, media_type="image/png")])])
+    await store.save(Conversation(conversation_id="chat", messages=[asks("Hello"), image, asks("And?")]))
+    await store.save(await store.fork("chat", new_conversation_id="fork"))
 
-    with pytest.raises(InvalidInputError, match="the limit is 1,048,576"):
+    for name in ("chat", "fork"):
+        for other in (store, ReminiscenceConversations(memory, "ana")):
+            [_, kept, _] = (await loaded(other, name)).messages
+            [part] = kept.parts
+            assert isinstance(part, UserPromptPart)
+            assert isinstance(part.content[1], BinaryContent)
+            assert part.content[1].data == data
+    kinds = [event.kind for event in await memory.ledger.read("ana")]
+    assert kinds.count("pydantic_ai.messages") == 0
+    receipt = await store.erase("chat")
+    assert len(receipt.events) == kinds.count("memory.value_part") + 1
+    assert (await memory.admin.verify(external_id="ana")).ok
+
+
+async def test_a_message_that_is_too_large_is_refused(memory: AgentMem) -> None:
+    """Before anything is written, with the limit."""
+    store = ReminiscenceConversations(memory, "ana")
+    image = ModelRequest([UserPromptPart([BinaryContent(b"\x00" * 26_000_000, media_type="image/png")])])
+
+    with pytest.raises(InvalidInputError, match="the limit is 33,554,432"):
         await store.save(Conversation(conversation_id="chat", messages=[asks("Hello"), image]))
 
     assert await memory.ledger.head("ana") == 0
+
+
+async def test_a_message_that_could_not_be_read_again_is_not_saved(memory: AgentMem) -> None:
+    """An error of a retry needs an input by its type, and nothing checks that when the part is made."""
+    store = ReminiscenceConversations(memory, "ana")
+    error: Any = {"type": "missing", "loc": ("a",), "msg": "Field required"}
+    with pytest.warns(Warning, match="RetryPromptPart"):
+        retry = RetryPromptPart([error], tool_name="t", tool_call_id="1")
+    conversation = Conversation(conversation_id="chat", messages=[asks("Hello"), ModelRequest([retry])])
+
+    with pytest.raises(InvalidInputError, match=r"message 2 of those to be saved \(parts: retry-prompt\)"):
+        await store.save(conversation)
+
+    assert await memory.ledger.head("ana") == 0
+    error["input"] = {}
+    await store.save(conversation)
+    assert len((await loaded(store, "chat")).messages) == 2
 
 
 async def test_an_erasure_reaches_a_conversation_and_what_was_recorded_of_it(memory: AgentMem) -> None:

@@ -74,6 +74,8 @@ def _spelling(annotation: Any) -> str:
         return "object"
     if origin is Literal:
         return "str"
+    if annotation == list[Any]:
+        return "list"
     assert annotation in _PARTS, f"the page has no spelling for {annotation!r}"
     return f"[{annotation.__name__}](#{annotation.__name__.lower()})"
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_reminiscence.integrations.exact_json import flatten, restore
+from agent_reminiscence.domain.exact_json import flatten, restore
 
 # Surrogates as well, which JSON may hold.
 _TEXTS = st.text(st.characters(codec=None), max_size=8)

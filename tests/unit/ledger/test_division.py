@@ -1,0 +1,81 @@
+"""A payload that is too large for one event comes back from several exactly, and a text is whole in one of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from agent_reminiscence.config.constants import MAX_EVENT_PAYLOAD_BYTES
+from agent_reminiscence.domain.erasure import event_says
+from agent_reminiscence.domain.event import EventKind
+from agent_reminiscence.services.ledger import division
+from agent_reminiscence.services.ledger.division import divide, parts_of, put_together
+
+_TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=80)
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | _TEXTS,
+    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(_TEXTS, inner, max_size=6),
+    max_leaves=30,
+)
+
+
+def _stored(payload: Any) -> Any:
+    """As `jsonb` gives it back: keys in another order."""
+    return json.loads(json.dumps(payload, sort_keys=True))
+
+
+@given(payload=st.dictionaries(_TEXTS, _VALUES, max_size=8))
+@example(payload={"a": "\x1f" * 400, "b": "🛳" * 300, "c": [], "d": {"piece": "x", "list": 3}})
+@example(payload={"a": 1.0, "b": [-0.0, 1e22, 10**30], "c": "x" * 1_000})
+def test_any_payload_comes_back_as_it_was(payload: dict[str, Any]) -> None:
+    """Whatever its parts are, and wherever they are cut."""
+    with pytest.MonkeyPatch.context() as small:
+        for name, size in {
+            "MAX_EVENT_PAYLOAD_BYTES": 100,
+            "_KEPT_BYTES": 40,
+            "_PART_BYTES": 150,
+            "_PIECE_BYTES": 60,
+            "_OVERLAP": 9,
+        }.items():
+            small.setattr(division, name, size)
+        divided = divide(payload)
+
+    stored, parts = _stored(divided.payload), [_stored(part) for part in divided.parts]
+    assert put_together(stored, parts) == payload
+    assert (parts_of(stored) is None) == (not parts)
+    if parts:
+        for wrong in (parts[1:], parts[:-1], [*parts, parts[0]], parts[::-1] if len(parts) > 1 else []):
+            with pytest.raises(ValueError, match="parts are missing"):
+                put_together(stored, wrong)
+
+
+@pytest.mark.parametrize("character", ["x", "é", "🛳", "\x1f", '"'])
+def test_each_event_is_within_the_limit_and_small_values_stay(character: str) -> None:
+    """Whatever a character takes as JSON; and a text that may be erased lies whole in one of the events."""
+    name = "Vela Luka, whole"
+    text = character * 690_000 + name + character * 900_000
+    payload = {"about": "ana", "image": text, "outputs": [character * 100_000] * 12}
+
+    divided = divide(payload)
+
+    assert divided.payload["about"] == "ana"
+    assert divided.payload.keys() == {"about", "memory.divided"}
+    for part in (divided.payload, *divided.parts):
+        assert len(json.dumps(part, ensure_ascii=False).encode()) <= MAX_EVENT_PAYLOAD_BYTES
+    assert put_together(divided.payload, divided.parts) == payload
+    for length in (len(name), 19_999):
+        for at in range(0, len(text) - length, 33_331):
+            named = text[at : at + length]
+            assert any(event_says(EventKind.VALUE_PART, part, named) for part in divided.parts), (at, length)
+
+
+def test_how_values_are_marked_is_no_text() -> None:
+    """An erasure by "list" or "piece" reaches nobody's pictures."""
+    divided = divide({"a": ["x" * 1_500_000, {"b": 1}]})
+
+    for word in ("list", "object", "piece", "repeated", "ends", "value", "number"):
+        assert not any(event_says(EventKind.VALUE_PART, part, word) for part in divided.parts), word

@@ -29,7 +29,6 @@ from agent_reminiscence import (
     MessageImportReport,
     QuotaExceededError,
 )
-from agent_reminiscence.config.constants import MAX_TEXT_CHUNKS
 from agent_reminiscence.database.connection import open_connection
 from agent_reminiscence.resilience import retries
 from agent_reminiscence.services.transfer import batches, chats
@@ -454,17 +453,6 @@ async def test_of_a_whole_conversation_only_the_unreadable_message_is_skipped(me
 
     assert [(one.number, one.reason.partition(":")[0]) for one in report.skipped] == [(1, "message 1, message 2")]
     assert [note.content for note in await memory.get_active_memories(tenant)] == ["user: Hi.\nai: Hello."]
-
-
-async def test_a_message_of_more_paragraphs_than_a_memory_may_have_becomes_several(
-    memory: AgentMem, tenant: str
-) -> None:
-    """It is within the limit of characters, and was refused by its chunks, without its number."""
-    text = "\n\n".join("x" for _ in range(MAX_TEXT_CHUNKS + 10))
-
-    report = await memory.admin.import_messages(tenant, [{"role": "user", "content": text}])
-
-    assert report.added == 2
 
 
 @pytest.mark.parametrize(

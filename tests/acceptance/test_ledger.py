@@ -335,6 +335,7 @@ async def test_what_append_would_store_can_be_asked(memory: AgentMem, tenant: st
 _BORDER = "x" * 650_000 + "The pier of Vela Luka is red." + "y" * 900_000
 
 
+@pytest.mark.thorough
 @BOTH_SERVERS
 async def test_a_large_payload_is_divided_and_comes_back_whole(memory: AgentMem, tenant: str) -> None:
     """What agents carry is kept in one transaction, once, and the ledger proves all of it."""
@@ -373,6 +374,7 @@ async def test_a_divided_payload_is_refused_whole(memory: AgentMem, tenant: str)
     assert await head_of(memory, tenant) == first.position
 
 
+@pytest.mark.thorough
 async def test_an_erasure_takes_all_of_a_divided_payload(memory: AgentMem, tenant: str) -> None:
     """By a text in any piece of it, or that lies where it was cut, and by its conversation; nothing else goes."""
     named = "The pier of Vela Luka"

@@ -415,6 +415,7 @@ async def test_a_save_of_any_size_is_one_save(memory: AgentMem) -> None:
     assert window.messages == messages[-1:]
 
 
+@pytest.mark.thorough
 async def test_a_picture_is_kept_in_several_events(memory: AgentMem) -> None:
     """It comes back byte for byte, also in another process and in a fork, and an erasure takes all of it."""
     store = ReminiscenceConversations(memory, "ana")

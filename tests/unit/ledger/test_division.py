@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence.config.constants import MAX_EVENT_PAYLOAD_BYTES
@@ -28,6 +28,7 @@ def _stored(payload: Any) -> Any:
     return json.loads(json.dumps(payload, sort_keys=True))
 
 
+@settings(max_examples=60)
 @given(payload=st.dictionaries(_TEXTS, _VALUES, max_size=8))
 @example(payload={"a": "\x1f" * 400, "b": "🛳" * 300, "c": [], "d": {"piece": "x", "list": 3}})
 @example(payload={"a": 1.0, "b": [-0.0, 1e22, 10**30], "c": "x" * 1_000})

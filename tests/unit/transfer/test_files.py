@@ -23,6 +23,7 @@ from agent_reminiscence.config.constants import (
 )
 from agent_reminiscence.domain.transfer import ImportedMemory
 from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.services.memories.layout import chunked
 from agent_reminiscence.services.transfer import parts as parts_module
 from agent_reminiscence.services.transfer.batches import MAX_BATCH_CHARACTERS, MAX_BATCH_MEMORIES, batches
 from agent_reminiscence.services.transfer.chats import Conversations
@@ -298,6 +299,20 @@ def test_a_chat_with_more_turns_than_metadata_holds_is_cut_between_messages(read
     assert parts[1].title == "long (part 2)"
     assert [text.strip() for part in parts for _, text in _utterances(part)] == [f"user: {m['content']}" for m in said]
     assert all(len(json.dumps(part.metadata).encode()) <= MAX_METADATA_BYTES for part in parts)
+
+
+@pytest.mark.thorough
+def test_a_message_of_more_paragraphs_than_a_memory_may_have_becomes_several(read: Reader) -> None:
+    """It is within the limit of characters, and was refused by its chunks when its memory was written."""
+    text = "\n\n".join("x" for _ in range(MAX_TEXT_CHUNKS + 10))
+
+    memories = read("chat.json", json.dumps([{"role": "user", "content": text}, {"role": "user", "content": "Yes."}]))
+
+    assert len(memories) == 2
+    for memory in memories:
+        assert len(chunked(memory.content, memory.metadata)) <= MAX_TEXT_CHUNKS
+    assert sum(memory.content.count("x") for memory in memories) == MAX_TEXT_CHUNKS + 10
+    assert memories[-1].content.endswith("user: Yes.")
 
 
 def test_a_message_that_is_too_long_keeps_its_speaker_in_every_part(read: Reader) -> None:

@@ -52,9 +52,9 @@ check-costs: $(TEST) ## After make test: list tests that cost far more processor
 	@$(BIN)/python scripts/check_costs.py $(COSTS)
 
 .PHONY: test-servers
-test-servers: $(TEST) ## Run the tests that need a real Neo4j or Ollama. The first run builds them, which takes 15 minutes.
-	@$(RUN) pytest -m "(neo4j or ollama) and not $(FRAMEWORK_MARKS)" -n auto --dist loadfile \
-		$(call paths,neo4j) $(call paths,ollama) $(PYTEST_ARGS)
+test-servers: $(TEST) ## Run the tests that need a real Neo4j, Ollama or PgBouncer. The first run builds them, in 15 minutes.
+	@$(RUN) pytest -m "(neo4j or ollama or pooler) and not $(FRAMEWORK_MARKS)" -n auto --dist loadfile \
+		$(call paths,neo4j) $(call paths,ollama) $(call paths,pooler) $(PYTEST_ARGS)
 
 .PHONY: test-ollama
 test-ollama: $(TEST) ## Run the tests that need a real Ollama. The first run builds it, which takes about ten minutes.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 from agent_reminiscence.apart import run_apart
 from agent_reminiscence.config.settings import Config
@@ -17,9 +17,11 @@ from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
 from agent_reminiscence.database.generations import all_generations, ask_for_current
 from agent_reminiscence.database.migrations import SchemaParameters
 from agent_reminiscence.database.neo4j_manager import Neo4jManager, create_neo4j
+from agent_reminiscence.database.pooling import is_shared, needs_session
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.schema import prepare_embedded
 from agent_reminiscence.database.schema_checks import AnalyserOutdatedError, check_version, open_checked
+from agent_reminiscence.database.sessions import check_sessions
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.embedders.base import BaseEmbedder, adapted, adopt_dimension
 from agent_reminiscence.embedders.checked import describe_failure
@@ -148,10 +150,16 @@ class _Opening:
         assert self.config.postgres_dsn is not None
         settings = ConnectionSettings.from_dsn(self.config.postgres_dsn.get_secret_value())
         # Once: a server that cannot be reached at all is more likely a wrong address than one that is just restarting.
-        unused = [await open_checked(settings, self.telemetry)]
+        first = await open_checked(settings, self.telemetry)
+        try:
+            sessions = await self._find_sessions(settings, first)
+        except BaseException:
+            first.close()
+            raise
+        unused = [] if first.is_broken else [first]
 
         async def open_stores() -> Stores:
-            return await self._open(None, settings, unused.pop() if unused else None)
+            return await self._open(None, settings, unused.pop() if unused else None, sessions)
 
         try:
             return await repeated(open_stores, operation="initialize", external_id="", total_seconds=_RETRY_SECONDS)
@@ -159,6 +167,32 @@ class _Opening:
             # Left only if nothing was tried.
             for connection in unused:
                 connection.close()
+
+    async def _find_sessions(
+        self, settings: ConnectionSettings, first: SqlExecutor
+    ) -> ConnectionSettings | Literal["same"] | None:
+        """Where the worker and subscriptions connect, as `PostgresManager` takes it.
+
+        Raises:
+            ConfigurationError: A pooler shares sessions, and the worker has no other address; or that address does not
+                fit.
+        """
+        shared = await is_shared(settings, first)
+        if self.config.session_dsn is not None:
+            other = ConnectionSettings.from_dsn(self.config.session_dsn.get_secret_value(), setting="session_dsn")
+            await check_sessions(other, settings)
+            return other
+        if not shared:
+            return "same"
+        if self.config.worker:
+            raise ConfigurationError(
+                needs_session(
+                    "The worker of this process",
+                    way_out="set session_dsn to an address of PostgreSQL itself, past the pooler, or worker=False here"
+                    " if another process has the worker",
+                )
+            )
+        return None
 
     async def on_own_server(self) -> Stores:
         """Start or join the embedded server."""
@@ -202,12 +236,17 @@ class _Opening:
         )
 
     async def _open(
-        self, server: EmbeddedPostgres | None, settings: ConnectionSettings, connection: SqlExecutor | None = None
+        self,
+        server: EmbeddedPostgres | None,
+        settings: ConnectionSettings,
+        connection: SqlExecutor | None = None,
+        sessions: ConnectionSettings | Literal["same"] | None = "same",
     ) -> Stores:
         """Connect and check the schema; on failure, no connection stays open.
 
         Args:
             connection: One that is open already, to be used first.
+            sessions: As `PostgresManager` takes it.
         """
         config = self.config
         try:
@@ -224,6 +263,7 @@ class _Opening:
             statement_timeout_seconds=config.statement_timeout_seconds,
             telemetry=self.telemetry,
             revive=None if server is None else partial(_restart, server, settings),
+            sessions=sessions,
         )
         stores = Stores(
             server=server,

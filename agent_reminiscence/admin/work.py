@@ -134,6 +134,8 @@ class WorkAdmin(Topic):
 
         Raises:
             InvalidInputError: An argument is invalid.
+            ConfigurationError: `postgres_dsn` leads through a connection pooler in transaction mode, and `session_dsn`
+                is not set.
             StoreError: The store is unavailable; only with `until_idle`, otherwise the worker waits for its return.
         """
         if validation.flag("until_idle", until_idle):

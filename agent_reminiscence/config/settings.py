@@ -45,6 +45,11 @@ class Config(BaseSettings):
         default=None,
         description="DSN of your own server, postgresql://login:password@host:port/database; unset: the embedded one.",
     )
+    session_dsn: SecretStr | None = Field(
+        default=None,
+        description="DSN of the same database past a connection pooler, for the worker and for notifications; unset:"
+        " postgres_dsn.",
+    )
     data_dir: Path | None = Field(
         default=None, description="Data folder of the embedded server; unset: the user's data folder."
     )
@@ -302,7 +307,7 @@ class Config(BaseSettings):
                 raise ValueError("has a lone surrogate, which is not Unicode text") from None
         return value
 
-    @field_validator("postgres_dsn")
+    @field_validator("postgres_dsn", "session_dsn")
     @classmethod
     def _is_a_dsn(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and not value.get_secret_value().startswith(("postgres://", "postgresql://")):
@@ -338,6 +343,15 @@ class Config(BaseSettings):
             raise ValueError(
                 "postgres_dsn and postgres_programs contradict each other: the programs are for the embedded server;"
                 " unset one"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _sessions_are_of_a_given_server(self) -> Config:
+        if self.session_dsn is not None and self.postgres_dsn is None:
+            raise ValueError(
+                "session_dsn is set, but postgres_dsn is not: session_dsn only leads past the pooler of postgres_dsn;"
+                " set both, or unset session_dsn"
             )
         return self
 

@@ -18,8 +18,10 @@ from agent_reminiscence.database.driver_errors import (
     is_disconnect,
     is_full,
     is_unavailable,
+    is_untracked,
     reason_of,
     told,
+    untracked,
 )
 from agent_reminiscence.database.driver_threads import finish_at_exit
 from agent_reminiscence.database.queries import statement_name, with_numbered_parameters
@@ -75,8 +77,11 @@ class ConnectionSettings:
         return f"{self.user}@{self.host}:{self.port}/{self.database}"
 
     @classmethod
-    def from_dsn(cls, dsn: str) -> ConnectionSettings:
+    def from_dsn(cls, dsn: str, *, setting: str = "postgres_dsn") -> ConnectionSettings:
         """Parse `postgresql://user:password@host:port/database?sslmode=…`.
+
+        Args:
+            setting: What messages call it.
 
         Raises:
             ConfigurationError: A part is missing, or the DSN has a parameter other than host, port and sslmode.
@@ -85,28 +90,28 @@ class ConnectionSettings:
             parts = urlsplit(dsn)
         except ValueError:
             # From None: the message would quote the password.
-            raise ConfigurationError("postgres_dsn is not a valid URL; percent-encode special characters") from None
+            raise ConfigurationError(f"{setting} is not a valid URL; percent-encode special characters") from None
         options = dict(parse_qsl(parts.query))
         unknown = options.keys() - {"host", "port", "sslmode"}
         if unknown:
             raise ConfigurationError(
-                f"postgres_dsn has the parameter {', '.join(sorted(unknown))}; only host, port and sslmode are allowed"
+                f"{setting} has the parameter {', '.join(sorted(unknown))}; only host, port and sslmode are allowed"
             )
         database = unquote(parts.path.removeprefix("/"))
         host = options.get("host") or unquote(parts.hostname or "")
         if not (host and parts.username and database):
             raise ConfigurationError(
-                "postgres_dsn must name a user, a host and a database: postgresql://user@host/database"
+                f"{setting} must name a user, a host and a database: postgresql://user@host/database"
             )
         ssl_mode = options.get("sslmode", "prefer")
         if ssl_mode not in _SSL_MODES:
-            raise ConfigurationError(f"postgres_dsn has sslmode={ssl_mode!r}; choose one of {', '.join(_SSL_MODES)}")
+            raise ConfigurationError(f"{setting} has sslmode={ssl_mode!r}; choose one of {', '.join(_SSL_MODES)}")
         try:
             port = int(options.get("port") or parts.port or 5432)
         except ValueError:
-            raise ConfigurationError("postgres_dsn has a port that is not a number from 1 to 65535") from None
+            raise ConfigurationError(f"{setting} has a port that is not a number from 1 to 65535") from None
         if not 1 <= port <= _MAX_PORT:
-            raise ConfigurationError(f"postgres_dsn has the port {port}; ports are from 1 to {_MAX_PORT}")
+            raise ConfigurationError(f"{setting} has the port {port}; ports are from 1 to {_MAX_PORT}")
         settings = cls(
             host=host,
             port=port,
@@ -118,7 +123,7 @@ class ConnectionSettings:
         for name in ("user", "password", "host", "database"):
             # The server would take the text up to there for the whole, and the driver fails with an error of its own.
             if fault := _fault(getattr(settings, name) or ""):
-                raise ConfigurationError(f"the {name} in postgres_dsn has {fault}")
+                raise ConfigurationError(f"the {name} in {setting} has {fault}")
         return settings
 
 
@@ -478,12 +483,14 @@ class SqlExecutor:
         except DriverError as error:
             raise self._translate(error) from error
 
-    def _translate(self, error: DriverError) -> StoreError:
+    def _translate(self, error: DriverError) -> StoreError | ConfigurationError:
         is_first, self.has_failed = not self.has_failed, True
         reason = reason_of(error)
         if is_disconnect(reason):
             self.is_broken = True
             return StoreUnavailableError(f"the connection to PostgreSQL was lost: {reason}")
+        if is_untracked(reason):
+            return ConfigurationError(untracked(reason))
         if is_full(reason):
             return StoreError(
                 f"the disk of the PostgreSQL server is full: {reason}; nothing was written. Free space there, then"

@@ -70,6 +70,9 @@ _DAMAGED = (
     "invalid memory alloc request size",
 )
 
+# The driver numbers its statements, so one of another client may have the same name.
+_UNTRACKED = re.compile(r'prepared statement "[^"]*" (?:already exists|does not exist)')
+
 _FULL = ("could not extend file", "no space left on device", "disk quota exceeded", "disk full")
 
 
@@ -92,6 +95,21 @@ def is_cancelled(reason: str) -> bool:
 def is_damaged(reason: str) -> bool:
     """Whether what is stored cannot be read."""
     return _has_sign(reason, _DAMAGED)
+
+
+def is_untracked(reason: str) -> bool:
+    """Whether a prepared statement is missing on the session that got it, or is another client's there."""
+    return _UNTRACKED.search(reason) is not None
+
+
+def untracked(reason: str) -> str:
+    """What `is_untracked` means for whoever has to change it."""
+    return (
+        f"PostgreSQL refused a statement: {reason}. A connection pooler hands each transaction to another session and"
+        " does not take prepared statements along. With PgBouncer in transaction mode, use 1.21 or later and set"
+        " max_prepared_statements to 200; with an earlier PgBouncer, set pool_mode to session, or let postgres_dsn"
+        " lead to PostgreSQL itself"
+    )
 
 
 def is_full(reason: str) -> bool:

@@ -19,6 +19,7 @@ from agent_reminiscence.database.ownership import (
     identify,
     owner_transaction,
 )
+from agent_reminiscence.database.pooling import is_shared, needs_session
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.exceptions import ConfigurationError, ReembeddingError, StoreError, StoreTimeoutError
@@ -191,11 +192,20 @@ async def owning_generations(administrator: ConnectionSettings) -> AsyncIterator
     The lock ends with the connection, however the process ends.
 
     Raises:
-        ConfigurationError: The login may not act as the schema's owner.
+        ConfigurationError: The login may not act as the schema's owner, or a connection pooler shares its session.
         ReembeddingError: Another process is changing them.
         StoreError: The server is unavailable.
     """
     async with administrator_connection(administrator) as db:
+        # Before the lock is taken: it would stay with a session of the pooler.
+        if await is_shared(administrator, db):
+            raise ConfigurationError(
+                needs_session(
+                    "An administrator who changes the vectors",
+                    setting="the administrator's DSN",
+                    way_out="use an address of PostgreSQL itself, past the pooler",
+                )
+            )
         if not await _took_lock(db):
             raise ReembeddingError(
                 "another process is changing the vectors of this database; wait until it ends, or stop it: finished"

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, Literal
 
 from agent_reminiscence.config.constants import APP_ROLE, SCHEMA_NAME
 from agent_reminiscence.database.announcements import Announcements
@@ -26,9 +26,11 @@ from agent_reminiscence.database.connection import (
     Statement,
     open_connection,
 )
+from agent_reminiscence.database.pooling import needs_session
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.exceptions import (
     CommitUnknownError,
+    ConfigurationError,
     StoreError,
     StoreTimeoutError,
     StoreUnavailableError,
@@ -57,6 +59,7 @@ class PostgresManager:
         statement_timeout_seconds: How long a statement may run.
         telemetry: Observes the statements; None observes nothing.
         revive: Restarts an unavailable server and returns its address; None if that is not ours to do.
+        sessions: Where a connection is a session of its own; "same": at `settings`; None: nowhere that we know.
     """
 
     def __init__(
@@ -68,10 +71,12 @@ class PostgresManager:
         statement_timeout_seconds: float,
         telemetry: Telemetry | None = None,
         revive: Callable[[], Awaitable[ConnectionSettings]] | None = None,
+        sessions: ConnectionSettings | Literal["same"] | None = "same",
     ) -> None:
         self._settings = settings
         self._telemetry = telemetry
         self._revive = revive
+        self._sessions = sessions
         self._reviving = asyncio.Lock()
         self._pool_size = pool_size
         self._pool_timeout_seconds = pool_timeout_seconds
@@ -107,6 +112,26 @@ class PostgresManager:
     def settings(self) -> ConnectionSettings:
         """The server's current address; it may have changed with a restart."""
         return self._settings
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether there is an address where a connection is a session of its own."""
+        return self._sessions is not None
+
+    def sessions_for(self, what: str) -> ConnectionSettings:
+        """Where to connect for something that sets a role, or listens, on a connection of its own.
+
+        Args:
+            what: What needs it, as the subject of a sentence.
+
+        Raises:
+            ConfigurationError: A pooler gives each transaction another session, and no other address is known.
+        """
+        if self._sessions is None:
+            raise ConfigurationError(
+                needs_session(what, way_out="set session_dsn to an address of PostgreSQL itself, past the pooler")
+            )
+        return self._settings if self._sessions == "same" else self._sessions
 
     @property
     def announcements(self) -> Announcements | None:

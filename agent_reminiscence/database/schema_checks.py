@@ -12,6 +12,7 @@ from agent_reminiscence.database import jobs_schema
 from agent_reminiscence.database.connection import ConnectionSettings, Row, SqlExecutor, open_connection
 from agent_reminiscence.database.literals import identifier, literal, optional_literal
 from agent_reminiscence.database.migrations import Migration, SchemaParameters, migrations
+from agent_reminiscence.database.pooling import handed_on
 from agent_reminiscence.database.queries import NamedQuery, load_queries
 from agent_reminiscence.database.versions import version_numbers
 from agent_reminiscence.exceptions import ConfigurationError
@@ -76,6 +77,8 @@ async def open_checked(settings: ConnectionSettings, telemetry: Telemetry | None
         await check_server(db)
         row = await db.fetch_one(_SQL["describe_login"], {"role": APP_ROLE, "schema": SCHEMA_NAME})
         assert row is not None
+        if row["acts_as"] != row["login"]:
+            raise ConfigurationError(handed_on(row["login"], row["acts_as"]))
         if not row["has_schema"] or row["may_set"] is None:
             raise ConfigurationError(
                 f"database {settings.database!r} has no schema {SCHEMA_NAME!r}; have an administrator run"

@@ -4,7 +4,8 @@ SELECT current_setting('server_version_num')::int AS version, current_setting('s
 
 -- name: describe_login
 -- What decides whether the application may use this login.
-SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $(schema)p) AS has_schema,
+SELECT session_user::text AS login, current_user::text AS acts_as,
+    EXISTS (SELECT FROM pg_namespace WHERE nspname = $(schema)p) AS has_schema,
     (SELECT pg_has_role(oid, 'SET') FROM pg_roles WHERE rolname = $(role)p) AS may_set,
     (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user) AS bypasses,
     (

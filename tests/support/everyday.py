@@ -1,4 +1,4 @@
-"""What `make test` runs: all that needs no Neo4j, Ollama or framework, and of what takes long some cases that show it.
+"""What `make test` runs: all that needs no server or framework, and of what takes long some cases that show it.
 
 `--everyday` leaves out what is marked `thorough`, and all but the first case of each test of tests/chaos. Where a test
 has many cases that take the same path, `@pytest.mark.everyday("an id", "ids-*", why="…")` names those of `make test`;
@@ -18,14 +18,14 @@ import pytest
 
 from tests.support.frameworks import FRAMEWORKS
 
-_SERVER_MARKS = ("neo4j", "ollama")
+_SERVER_MARKS = ("neo4j", "ollama", "pooler")
 _WORKEROUTPUT = "reminiscence_left_out"
 
 _LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 # Why a test is left out, and what runs it.
 _FRAMEWORKS = {one.mark: f"for {one.name} (make {one.target})" for one in FRAMEWORKS}
-_SERVERS = "for a Neo4j or Ollama server (make test-servers)"
+_SERVERS = "for a Neo4j, Ollama or PgBouncer (make test-servers)"
 _TIME = "that take long (make test-thorough)"
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.pgbouncer import NEEDS_PGBOUNCER
 from tests.support.shared_servers import KINDS, SHARED, SharedServer
 
 _WORKERINPUT = "reminiscence_servers"
@@ -26,6 +27,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line(
             "markers", f"{kind.mark}: needs a real {kind.name}; `make test-servers` runs these, `make test` does not"
         )
+    config.addinivalue_line(
+        "markers", "pooler: needs a real PgBouncer; `make test-servers` runs these, `make test` does not"
+    )
     workerinput: dict[str, Any] | None = getattr(config, "workerinput", None)
     if workerinput is None:
         config.stash[SHARED] = {kind.mark: SharedServer.of_this_run(kind) for kind in KINDS}
@@ -71,3 +75,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
         if count:
             tests = "1 test that needs" if count == 1 else f"{count} tests that need"
             reporter.write_line(f"not run: {tests} {kind.name} ({shared.why_not()})", yellow=True)
+    without_pooler = [why for why in skipped if NEEDS_PGBOUNCER in why]
+    if without_pooler:
+        reasons = sorted({why.partition(f"{NEEDS_PGBOUNCER}: ")[2].rstrip("')\"") for why in without_pooler})
+        reporter.write_line(f"not run: {len(without_pooler)} that need PgBouncer ({'; '.join(reasons)})", yellow=True)

@@ -219,7 +219,14 @@ class Subscriptions:
             place.news.set()
 
     async def _listen(self) -> None:
-        """Listen until cancelled, on one connection after another."""
+        """Listen until cancelled, on one connection after another; not where a pooler would keep what listens."""
+        if not self._store.has_sessions:
+            _logger.info(
+                "postgres_dsn leads through a connection pooler in transaction mode, on which nobody can listen;"
+                " subscriptions look for events every %g s. Set session_dsn to be told at once",
+                self._poll_seconds,
+            )
+            return
         while True:
             await asyncio.sleep(self._listening.pause_left_seconds)
             if not self._listening.allows():
@@ -228,7 +235,7 @@ class Subscriptions:
             try:
                 # In a thread: importing psycopg takes a tenth of a second.
                 kind = await asyncio.to_thread(_connection_class)
-                connection = await kind.open(self._store.settings)
+                connection = await kind.open(self._store.sessions_for("A subscription"))
                 try:
                     await self._listen_on(connection)
                 finally:
@@ -247,7 +254,7 @@ class Subscriptions:
                 continue
             _logger.info(
                 "notifications of PostgreSQL do not reach this process, which happens behind a connection pooler;"
-                " subscriptions look for events every %g s",
+                " subscriptions look for events every %g s. Set session_dsn to be told at once",
                 self._poll_seconds,
             )
             await asyncio.sleep(DEAF_SECONDS)

@@ -135,7 +135,8 @@ class JobQueue:
         return MISSED_HEARTBEATS * self._heartbeat_seconds
 
     def _app(self) -> App:
-        app = App(connector=_connector(self._store.settings, pool_size=self._concurrency + 1))
+        settings = self._store.sessions_for("A worker")
+        app = App(connector=_connector(settings, pool_size=self._concurrency + 1))
 
         @app.task(name="work_stream", queue=JOB_QUEUE, pass_context=True)
         async def work_stream(context: JobContext, external_id: str) -> None:

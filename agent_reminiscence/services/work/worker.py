@@ -70,7 +70,12 @@ class Worker:
             _logger.warning("the worker cannot stop because its server does not respond; it is abandoned")
 
     async def run(self) -> None:
-        """Work until this task is cancelled."""
+        """Work until this task is cancelled.
+
+        Raises:
+            ConfigurationError: It would share its session with other clients of a connection pooler.
+        """
+        self._setup.store.sessions_for("A worker")
         pause = WORKER_RESTART_SECONDS
         while True:
             started = asyncio.get_running_loop().time()
@@ -98,8 +103,10 @@ class Worker:
         """Do the work that is waiting now, or due without a job, then return; pending retries are left waiting.
 
         Raises:
+            ConfigurationError: It would share its session with other clients of a connection pooler.
             StoreError: The server is unavailable.
         """
+        self._setup.store.sessions_for("A worker")
         await self._setup.work.enqueue_due(grace_seconds=0)
         await self._setup.work.enqueue_behind()
         await self._serve(until_idle=True)

@@ -20,6 +20,7 @@ _LIMIT = re.compile(r"^\| ([^|`]+|`external_id`[^|]+) \| ([\d,]+)(?: [^|]*)? \|$
 # Their range is a form, which a validator of its own checks.
 _FREE_FORMS = {
     "postgres_dsn": "a DSN",
+    "session_dsn": "a DSN",
     "data_dir": "a folder",
     "postgres_programs": "a folder",
     "language": "a language",

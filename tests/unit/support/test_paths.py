@@ -25,7 +25,7 @@ def test_a_test_that_no_target_would_find_is_named_with_the_way_out(file: str) -
 
 def test_every_mark_that_a_target_selects_by_has_paths() -> None:
     """Those of servers, of frameworks, and of what takes long."""
-    marks = {"neo4j", "ollama", "mem0", "langgraph", "openai_agents", "server", "thorough", "chaos"}
+    marks = {"neo4j", "ollama", "mem0", "langgraph", "openai_agents", "server", "pooler", "thorough", "chaos"}
     paths = read_paths()
     assert set(paths) == marks
     assert all(paths.values())

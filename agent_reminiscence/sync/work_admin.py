@@ -87,6 +87,8 @@ class WorkAdmin(Twin):
 
         Raises:
             InvalidInputError: An argument is invalid.
+            ConfigurationError: `postgres_dsn` leads through a connection pooler in transaction mode, and `session_dsn`
+                is not set.
             StoreError: The store is unavailable; only with `until_idle`, otherwise the worker waits for its return.
         """
         self._thread.call(lambda: self._wrapped.run_worker(until_idle=until_idle))

@@ -340,11 +340,11 @@ class PostgresManager:
             except Exception:
                 # A plain failure: roll back and keep the connection. A cancellation is not an Exception and skips this,
                 # because the statement it interrupted may still be running.
-                await self._finish(connection, "ROLLBACK")
+                await self._roll_back(connection, read_only=read_only)
                 finished = True
                 raise
             if connection.has_failed:
-                await self._finish(connection, "ROLLBACK")
+                await self._roll_back(connection, read_only=read_only)
                 finished = True
                 kind = StoreTimeoutError if connection.has_timed_out else StoreError
                 raise kind("a statement of this transaction failed, so all of it was rolled back")
@@ -358,6 +358,22 @@ class PostgresManager:
         if self._announcements is None or not connection.has_appended:
             return "COMMIT"
         return f"COMMIT; {self._announcements.statement(external_id)}"
+
+    async def _roll_back(self, connection: SqlExecutor, *, read_only: bool) -> None:
+        """Roll back; if a write has timed out, most likely over a lock, end those that a frozen process holds.
+
+        The server itself ends those that wait for a statement. It does not end one whose answer nobody takes, not even
+        by a timeout.
+        """
+        await self._finish(connection, "ROLLBACK")
+        if read_only or not connection.has_timed_out or connection.is_broken:
+            return
+        try:
+            ended = await connection.fetch_all(_SQL["end_frozen_writes"], {"seconds": float(IDLE_WRITE_SECONDS)})
+        except StoreError:
+            return  # what timed out is raised, and whoever times out next tries again
+        if ended:
+            _logger.warning("ended %d writes whose processes did not take the server's answer", len(ended))
 
     async def _finish(self, connection: SqlExecutor, command: str, *, read_only: bool = False) -> None:
         if command == "ROLLBACK":

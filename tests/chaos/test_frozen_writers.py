@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
@@ -15,7 +16,7 @@ from uuid import UUID
 
 import pytest
 
-from agent_reminiscence import AgentMem, Config, ReminiscenceError
+from agent_reminiscence import AgentMem, Config, ReminiscenceError, StoreTimeoutError
 from agent_reminiscence.database.connection import SqlExecutor
 from tests.support.chaos.watching import watching
 from tests.support.command_line import CHECKOUT, clean_environment, environment
@@ -164,6 +165,50 @@ async def test_a_frozen_writer_holds_up_its_tenant_for_seconds_only(
                 await _assert_once(memory, call, f"frozen-{at}")
     finally:
         await children.end()
+
+
+# Stops itself while it receives an answer that is larger than what lies between it and the server.
+_FROZEN_WHILE_RECEIVING = """
+import asyncio, os, signal, threading
+from agent_reminiscence import AgentMem, Config
+from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.repositories.event_ledger import EventLedger
+
+async def main():
+    async with AgentMem(Config(worker=False)) as memory:
+        store = memory._parts.services.ledger._store
+        assert isinstance(store, PostgresManager)
+        async with store.transaction("frozen") as db:
+            await EventLedger().lock(db, "frozen")
+            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGSTOP)).start()
+            while True:
+                await db.fetch_all("SELECT repeat('x', 10000000) AS x FROM generate_series(1, 20)")
+
+asyncio.run(main())
+"""
+
+
+async def test_one_that_is_frozen_while_it_receives_an_answer_is_ended_by_whoever_waited_in_vain(
+    config: MakeConfig,
+) -> None:
+    """No timeout of the server ends it; the first call that times out does, and the next one succeeds."""
+    settings = config(statement_timeout_seconds=12.0)
+    async with AgentMem(settings) as memory:
+        await memory.create_active_memory("frozen", "Old", "Ana: A note.")
+        child = subprocess.Popen(  # noqa: ASYNC220 - it stops itself, which asyncio does not tell
+            [sys.executable, "-c", _FROZEN_WHILE_RECEIVING],
+            env=clean_environment() | environment(settings) | {"PYTHONPATH": str(CHECKOUT)},
+        )
+        try:
+            assert os.WIFSTOPPED(await asyncio.to_thread(lambda: os.waitpid(child.pid, os.WUNTRACED)[1]))
+
+            with pytest.raises(StoreTimeoutError):
+                await memory.create_active_memory("frozen", "Beside", "Ana: Written in vain.")
+            await memory.create_active_memory("frozen", "Beside", "Ana: Written meanwhile.")
+        finally:
+            child.kill()
+            child.wait()
+        assert {note.title for note in await memory.get_active_memories("frozen")} == {"Old", "Beside"}
 
 
 def _write_beside(memory: AgentMem, at: int) -> Coroutine[Any, Any, Any]:

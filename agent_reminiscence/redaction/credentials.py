@@ -1,7 +1,7 @@
 """Credentials where programs keep them: command lines, netrc, the files of Docker and Kubernetes, cookies.
 
-Sources: curl(1); the netrc format of inetutils; Docker's config.json; the kubeconfig reference of Kubernetes; npm's
-.npmrc; RFC 6265 for cookies.
+Sources: curl(1), sshpass(1), mysql(1), the references of docker login and redis-cli; the netrc format of inetutils;
+Docker's config.json; the kubeconfig reference of Kubernetes; npm's .npmrc; RFC 6265 for cookies.
 """
 
 from __future__ import annotations
@@ -112,6 +112,17 @@ CREDENTIAL_RULES: Final[tuple[Rule, ...]] = (
         ),
         _check_curl,
         shown="curl -u user:… (the password alone)",
+    ),
+    Rule(
+        "command-password",
+        ("sshpass ", "docker login ", "podman login ", "mysql ", "mysqldump ", "mysqladmin ", "redis-cli "),
+        (
+            r"(?<![\w/-])(?:sshpass[ ]{1,4}-p[ ]{0,4}|(?:docker|podman) login [^\n|;&]{0,200}?(?<= )-p[ =]{1,4}"
+            r"|mysql(?:dump|admin)? (?:[^\n|;&]{0,200}? )?-p|redis-cli (?:[^\n|;&]{0,200}? )?-a[ ]{1,4})"
+            r"[\"']?(?P<secret>[^\s\"'`|;&)]{4,256}+)"
+        ),
+        check_url_password,
+        shown="sshpass -p …, docker login -p …, mysql -p…, redis-cli -a … (the password alone)",
     ),
     Rule(
         "netrc-password",

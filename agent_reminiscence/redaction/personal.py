@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from agent_reminiscence.redaction.checks import Span
+from agent_reminiscence.redaction.checks import Check, Span
 from agent_reminiscence.redaction.rule import Rule
 
 _WORDS: Final[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("personal.toml").read_text(encoding="utf-8"))
@@ -30,7 +30,7 @@ def _either(words: Iterable[str]) -> str:
     return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
 
 
-def _named(name: str, words: list[str], number: str, check: Any, shown: str) -> Rule:
+def _named(name: str, words: list[str], number: str, check: Check, shown: str) -> Rule:
     """A number behind one of the words, such as "passport number: …"; the number alone is replaced."""
     stems = tuple(word for word in words if not any(word.startswith(other) for other in words if other != word))
     expression = (

@@ -244,9 +244,21 @@ VENDOR_RULES: Final[tuple[Rule, ...]] = (
     token("contentful-token", "CFPAT-", f"{WORD}{{43}}", "CFPAT-…"),
     token("posthog-key", "phx_", f"{WORD}{{41,49}}", "phx_… (a personal key)"),
     token("honeycomb-key", "hcaik_", "[a-z0-9]{58}", "hcaik_…"),
+    Rule(
+        "honeycomb-key",
+        ("x-honeycomb-team",),
+        rf"(?i)x-honeycomb-team{ASSIGNS_OR_IS}{OPENS}(?P<secret>{HEX}{{32}}|{ALNUM}{{22}})(?![A-Za-z0-9])",
+        shown="x-honeycomb-team: …",
+    ),
     token("buildkite-token", "bkua_", "(?:[a-z0-9]{40}|[a-z0-9]{53})", "bkua_…"),
     token("buildkite-token", "bkaa_ bkaj_ bkar_ bkct_ bkpt_ bkpat_ bkps_", f"{WORD}{{54,333}}+", "bkct_… and others"),
     token("circleci-token", "CCIPAT_ CCIPRJ_", f"{ALNUM}{{22}}_{HEX}{{40}}", "CCIPAT_…, CCIPRJ_…"),
+    Rule(
+        "snyk-token",
+        ("snyk auth",),
+        rf"(?i)snyk auth[ \t]{{1,4}}{OPENS}(?P<secret>{UUID})(?![A-Za-z0-9-])",
+        shown="snyk auth …",
+    ),
     token("sonar-token", "squ_ sqp_ sqa_", "[0-9a-z]{40}", "squ_…, sqp_…, sqa_…"),
     Rule(
         "sonar-token",

@@ -165,6 +165,26 @@ def test_personal_data_in_slices_is_what_it_is_in_one(pieces: list[str]) -> None
                 assert found == [match.span() for match in rule.pattern.finditer(text)]
 
 
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from([text.format(secret) for _, secret, text in _CASES] + [secret for _, secret, _ in _CASES]),
+            st.sampled_from(
+                [" ", "\n", "@", "+", "00", "tel. ", "passport ", "12 ", "Elm ", "Street", "weg ", "rue ", "-"]
+            ),
+            st.text(max_size=8),
+        ),
+        max_size=10,
+    )
+)
+@settings(max_examples=100, deadline=None)
+def test_any_text_is_settled_by_one_redaction(pieces: list[str]) -> None:
+    """Whatever stands beside what: a second redaction finds nothing more."""
+    redaction = _ALL.redact("".join(pieces))
+
+    assert _ALL.redact(redaction.text) == Redaction(redaction.text)
+
+
 def test_an_unknown_name_is_refused_with_those_there_are() -> None:
     """A typing error would store what somebody meant to keep out."""
     with pytest.raises(ConfigurationError, match=r"'email'; there are: email-address, .*; or pass 'all'"):

@@ -136,7 +136,7 @@ async def test_a_tenant_of_which_everything_was_erased_verifies(
     report = await _verify(memory, tenant.external_id)
 
     assert report.ok
-    assert (report.events, report.erased_events, set(report.rows.values())) == (52, 49, {0})
+    assert (report.events, report.erased_events, set(report.rows.values())) == (53, 50, {0})
 
 
 @pytest.mark.parametrize("method", ["verify", "repair", "rebuild"])

@@ -119,7 +119,7 @@ def _candidates(texts: Sequence[str], rules: RuleSet) -> dict[int, list[int]]:
     """Which rules could match in which texts, both by index; a text's rules are in table order."""
     joined = _BETWEEN.join(texts)
     lowered = _lowered(joined)
-    plain, folded = (joined, set(joined)), (lowered, set(lowered))
+    plain, folded = (joined, _characters(joined)), (lowered, _characters(lowered))
     starts = list(accumulate((len(text) + len(_BETWEEN) for text in texts), initial=0))
     candidates: dict[int, set[int]] = {}
     for offset, number in rules.begun(joined):
@@ -145,7 +145,7 @@ def _candidates(texts: Sequence[str], rules: RuleSet) -> dict[int, list[int]]:
 
 def _findings(view: _View, rules: RuleSet, numbers: Iterable[int]) -> Iterator[Finding]:
     """What the rules with these indices find in `view`; findings may overlap."""
-    plain = (view.text, set(view.text))
+    plain = (view.text, _characters(view.text))
     folded: tuple[str, set[str]] | None = None
     seeds: dict[str, bool] = {}
     begun: dict[int, list[int]] = {}
@@ -158,7 +158,7 @@ def _findings(view: _View, rules: RuleSet, numbers: Iterable[int]) -> Iterator[F
             if rules.ignores_case[precedence]:
                 if folded is None:
                     lowered = _lowered(view.text)
-                    folded = (lowered, set(lowered))
+                    folded = (lowered, _characters(lowered))
                 searched = folded
             text, characters = searched
             literals = [one for one, rarest in rules.literals[precedence] if rarest in characters and one in text]
@@ -183,6 +183,11 @@ def _findings(view: _View, rules: RuleSet, numbers: Iterable[int]) -> Iterator[F
             found = span
             start, end = view.original(span)
             yield Finding(start, end, precedence, rule.name)
+
+
+def _characters(text: str) -> set[str]:
+    """Which characters `text` has."""
+    return set().union(*_pieces(text))
 
 
 def _has_seed(rule: Rule, text: str, seeds: dict[str, bool]) -> bool:

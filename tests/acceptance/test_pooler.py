@@ -16,6 +16,8 @@ from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
 from agent_reminiscence.database.generations import owning_generations
 from agent_reminiscence.exceptions import ConfigurationError
+from agent_reminiscence.services.upkeep.doctor import diagnose
+from agent_reminiscence.services.upkeep.doctor_checks import Check
 from tests.acceptance.conftest import TcpServer, dsn
 from tests.conftest import settings_for
 from tests.support.following import following
@@ -305,3 +307,20 @@ async def test_an_administrator_changes_vectors_past_the_pooler_only(
     assert not await superuser.fetch_all(_PRESENCE)
     async with owning_generations(logins[1]) as owner:
         assert await owner.holds_lock()
+
+
+async def test_the_doctor_names_a_pooler_and_the_way_past_it(
+    pooled: MakeConfig, logins: list[ConnectionSettings]
+) -> None:
+    """Also before anybody has opened a memory there."""
+
+    async def found(**settings: object) -> Check:
+        diagnosis = await diagnose(lambda: pooled(**settings))
+        return next(check for check in diagnosis.checks if check.name == "sessions")
+
+    refused = await found(worker=True)
+    assert refused.status == "problem"
+    assert refused.remedy is not None
+    assert "session_dsn" in refused.remedy
+    assert (await found(worker=False)).status == "warning"
+    assert (await found(worker=True, session_dsn=dsn(logins[0]))).status == "ok"

@@ -40,6 +40,7 @@ from agent_reminiscence.services.upkeep.doctor_checks import (
     check_other_generations,
     check_packages,
     check_server_version,
+    check_session_dsn,
     check_streams,
 )
 
@@ -86,7 +87,8 @@ async def diagnose(make_config: Callable[[], Config]) -> Diagnosis:
                 "write postgresql://login:password@host:port/database, with special characters as %xx",
             )
         else:
-            await _check_server(diagnosis, settings, expected, embedded=False)
+            if await _check_server(diagnosis, settings, expected, embedded=False):
+                await diagnosis.run("sessions", lambda: check_session_dsn(diagnosis, config, settings))
     return diagnosis
 
 
@@ -186,7 +188,8 @@ def _check_data_dir(diagnosis: Diagnosis, data_dir: Path) -> bool:
 
 async def _check_server(
     diagnosis: Diagnosis, settings: ConnectionSettings, expected: _Expected, *, embedded: bool
-) -> None:
+) -> bool:
+    """Check all that one connection shows; whether there was one."""
     try:
         db = await open_connection(settings)
     except StoreError as error:
@@ -199,7 +202,7 @@ async def _check_server(
             else "check that the server is running, that host, port, database and password in postgres_dsn are right,"
             " and that pg_hba.conf admits the login",
         )
-        return
+        return False
     try:
         await diagnosis.run("server", lambda: check_server_version(diagnosis, db))
         await diagnosis.run("extensions", lambda: check_extensions(diagnosis, db))
@@ -210,6 +213,7 @@ async def _check_server(
         await diagnosis.run("checksums", lambda: check_checksums(diagnosis, db))
     finally:
         db.close()
+    return True
 
 
 # The schema ---------------------------------------------------------------------------------------

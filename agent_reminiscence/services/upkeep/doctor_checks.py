@@ -15,13 +15,15 @@ from agent_reminiscence.config.constants import APP_ROLE, OWNER_ROLE
 from agent_reminiscence.config.installation import DISTRIBUTION, install_command
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.database import inspection as facts
-from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
 from agent_reminiscence.database.driver_errors import is_damaged
 from agent_reminiscence.database.inspection import StreamFacts
 from agent_reminiscence.database.neo4j_manager import create_neo4j
+from agent_reminiscence.database.pooling import is_shared
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
+from agent_reminiscence.database.sessions import check_sessions
 from agent_reminiscence.database.versions import version_numbers
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.embedders.base import BaseEmbedder, adopt_dimension
@@ -325,6 +327,30 @@ async def check_login(diagnosis: Diagnosis, db: SqlExecutor) -> None:
         )
     else:
         diagnosis.add("login", "ok", f"{login.name}, neither superuser nor BYPASSRLS")
+
+
+async def check_session_dsn(diagnosis: Diagnosis, config: Config, settings: ConnectionSettings) -> None:
+    """Whether a pooler shares sessions, and whether what needs one of its own has it."""
+    name = "sessions"
+    db = await open_connection(settings)
+    try:
+        is_pooled = await is_shared(settings, db)
+    finally:
+        db.close()
+    if config.session_dsn is not None:
+        other = ConnectionSettings.from_dsn(config.session_dsn.get_secret_value(), setting="session_dsn")
+        await check_sessions(other, settings)
+        diagnosis.add(name, "ok", "session_dsn leads to the same database, and each connection there has its own")
+    elif not is_pooled:
+        diagnosis.add(name, "ok", "each connection has its own")
+    else:
+        diagnosis.add(
+            name,
+            "problem" if config.worker else "warning",
+            "a connection pooler in transaction mode shares them, so no worker can run here, and subscriptions poll",
+            "set session_dsn to an address of PostgreSQL itself, past the pooler, or worker to false if another process"
+            " has the worker",
+        )
 
 
 async def check_memberships(diagnosis: Diagnosis, db: SqlExecutor, login: str) -> None:

@@ -169,7 +169,8 @@ VENDOR_RULES: Final[tuple[Rule, ...]] = (
     token("aws-bedrock-key", "ABSK", r"[A-Za-z0-9+/]{109,269}+={0,2}", "ABSK… (a long-lived key of Bedrock)"),
     token(
         "aws-bedrock-key",
-        "bedrock-api-key-YmVkcm9jay5hbWF6b25hd3MuY29t",
+        # In two parts: scanners of repositories take the whole for a key.
+        "bedrock-api-key-" + "YmVkcm9jay5hbWF6b25hd3MuY29t",
         r"[A-Za-z0-9+/_-]{20,4096}+={0,2}",
         "bedrock-api-key-… (a short-lived one)",
     ),

@@ -169,7 +169,7 @@ def vendor_secrets(some: Callable[..., str]) -> list[tuple[str, str, str]]:
         ("docker-credentials", basic("ann:" + some(12)), '{{"auths": {{"r.example": {{"auth": "{}"}}}}}}'),
         ("docker-credentials", docker, "  .dockerconfigjson: {}\n"),
         ("npm-token", basic("ann:" + some(12)), "//registry.example/:_auth={}\n"),
-        ("curl-password", password, "curl -u ann:{} https://a.example"),
+        ("curl-password", password, "curl -" + "u ann:{} https://a.example"),
         ("curl-password", password, "curl https://a.example --user 'ann:{}'"),
         ("curl-password", "correct horse" + "!", 'curl -sS \\\n  -u "ann:{}" https://a.example'),
         ("command-password", password, "sshpass -p {} ssh ann@a.example"),

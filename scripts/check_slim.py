@@ -74,7 +74,7 @@ for module in pkgutil.walk_packages(agent_reminiscence.__path__, "agent_reminisc
     except ConfigurationError as error:
         # Ours is made from a class of the framework.
         extra = frameworks.get(module.name)
-        assert extra and str(error).endswith(f"install agent-reminiscence-ledger[{extra}]"), f"{module.name}: {error}"
+        assert extra and str(error).endswith(f".whl[{extra}]'`"), f"{module.name}: {error}"
     else:
         imported += 1
 
@@ -90,14 +90,14 @@ for setting, extra in (
     try:
         asyncio.run(AgentMem(Config(data_dir=data_dir, **setting)).initialize())
     except ConfigurationError as error:
-        assert f"install agent-reminiscence-ledger[{extra}]" in str(error), error
+        assert f".whl[{extra}]'`" in str(error), error
         print(error)
     else:
         raise SystemExit(f"AgentMem took {setting} without [{extra}]")
 try:
     from agent_reminiscence.integrations.pydantic_ai import Reminiscence
 except ConfigurationError as error:
-    assert "install agent-reminiscence-ledger[pydantic-ai]" in str(error), error
+    assert ".whl[pydantic-ai]'`" in str(error), error
     print(error)
 else:
     raise SystemExit(f"{Reminiscence} was imported without its extra")
@@ -112,7 +112,7 @@ for make in (
     try:
         make()
     except ConfigurationError as error:
-        assert "install agent-reminiscence-ledger[mem0]" in str(error), error
+        assert ".whl[mem0]'`" in str(error), error
         print(error)
     else:
         raise SystemExit("an index was made without mem0")
@@ -191,7 +191,7 @@ def main() -> None:
 def _check_command(command: Path, folder: Path) -> None:
     done = subprocess.run([command, "doctor"], cwd=folder, check=False, capture_output=True, text=True)
     lines = done.stderr.splitlines()
-    if done.returncode != 2 or len(lines) != 1 or "install agent-reminiscence-ledger[cli]" not in lines[0]:
+    if done.returncode != 2 or len(lines) != 1 or ".whl[cli]'`" not in lines[0]:
         sys.exit(f"agent-reminiscence, without its extra, returned {done.returncode} and said:\n{done.stderr}")
     print(lines[0])
 

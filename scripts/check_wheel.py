@@ -48,7 +48,8 @@ def _expected() -> set[str]:
         if path.is_file()
     }
     words = {path.relative_to(ROOT).as_posix() for path in (ROOT / PACKAGE / "text").rglob("*.txt")}
-    return modules | statements | inspector | words | {f"{PACKAGE}/py.typed"}
+    rules = {path.relative_to(ROOT).as_posix() for path in (ROOT / PACKAGE / "redaction").rglob("*.toml")}
+    return modules | statements | inspector | words | rules | {f"{PACKAGE}/py.typed"}
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from agent_reminiscence.exceptions import ConfigurationError
 from agent_reminiscence_ledger import DISTRIBUTION, find_fault
@@ -45,13 +46,15 @@ def _install_as(recorded: str, extra: str) -> str:
     origin = json.loads(recorded)
     url = urlsplit(origin["url"])
     if url.scheme == "file":
-        path = Path(unquote(url.path))
+        path = Path(url2pathname(url.path))
         # A wheel is often gone once it has been installed.
         is_editable = origin.get("dir_info", {}).get("editable", False)
         return _install_from(path, extra, is_editable=is_editable) if path.exists() else _install_by_name(extra)
     source = origin["url"]
-    if "vcs_info" in origin:
-        source = f"{origin['vcs_info']['vcs']}+{source}"
+    if (vcs := origin.get("vcs_info")) is not None:
+        source = f"{vcs['vcs']}+{source}@{vcs.get('requested_revision') or vcs['commit_id']}"
+    if "subdirectory" in origin:
+        source += f"#subdirectory={origin['subdirectory']}"
     return f"pip install {shlex.quote(f'{DISTRIBUTION}[{extra}] @ {source}')}"
 
 

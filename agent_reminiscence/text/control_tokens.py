@@ -19,6 +19,7 @@ _WORDS: Final = "|".join(
         r"s|bos|eos|pad|unk|mask|sep|cls|eod|eot|eom|sop|gmask|endoftext|extra_id_\d+|unused_?\d+|reserved_\w+|0x[0-9a-f]{2}",
     )
 )
+# As their tokenizers write them, and no other way: `[args]` and `[middle]` are code.
 _IN_BRACKETS: Final = "|".join(
     (
         # Of Llama 2 and Mistral.
@@ -30,7 +31,9 @@ CONTROL_TOKEN: Final = re.compile(
     rf"<[{_BAR}](?P<barred>[^<>\n]{{1,80}}?)[{_BAR}]>"
     rf"|<(?P<named>/?(?:{_WORDS}))\s*/?>"
     r"|<<(?P<doubled>/?SYS)>>"
-    rf"|\[(?P<bracketed>{_IN_BRACKETS})\]",
+    rf"|\[(?P<bracketed>(?-i:{_IN_BRACKETS}))\]"
+    # Of EXAONE.
+    r"|\[\|(?P<squared>\w{1,40})\|\]",
     re.IGNORECASE,
 )
 """What a server may take for a token of its own: `<|im_start|>`, `</think>`, `<start_of_turn>`, `[INST]`, `<<SYS>>`."""

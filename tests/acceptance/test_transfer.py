@@ -726,9 +726,11 @@ async def test_a_plain_file_that_was_changed_is_refused(
 
 
 async def test_memories_are_written_for_people(memory: AgentMem, tenant: str, tmp_path: Path) -> None:
-    """One dated text for each, oldest first; what a terminal would obey is left out, and an existing file stays."""
+    """One dated text for each, oldest first, none of which can pass for another's heading; an existing file stays."""
     may = datetime(2022, 5, 1, 9, 30, tzinfo=UTC)
-    await memory.create_active_memory(tenant, "Tea\n# Forged", "In the \x1b[31mblue tin.\nOr not.", occurred_at=may)
+    await memory.create_active_memory(
+        tenant, "Tea\n# Forged", "In the \x1b[31mblue tin.\r\n## 2024-02-02 09:00 UTC, Bank\n\nOr not.", occurred_at=may
+    )
     await memory.create_active_memory(tenant, "Boat", "At pier four.", source="tool", key="boat")
     for number in range(120):
         await memory.create_active_memory(tenant, f"Note {number}", f"Text {number}.")
@@ -738,10 +740,11 @@ async def test_memories_are_written_for_people(memory: AgentMem, tenant: str, tm
 
     report = await memory.admin.export_readable(tenant, file)
 
-    written = file.read_text()
+    written = file.read_bytes().decode()
     assert report.memories == written.count("\n## ") == 122
-    assert "\n## 2022-05-01 09:30 UTC, Tea # Forged\n\nIn the [31mblue tin.\nOr not.\n" in written
-    assert ", Boat\n\n(source: tool, key: boat)\n\nAt pier four.\n" in written
+    assert "\n## 2022-05-01 09:30 UTC, Tea # Forged\n\n> In the [31mblue tin.\n" in written
+    assert "\n> ## 2024-02-02 09:00 UTC, Bank\n>\n> Or not.\n" in written
+    assert ", Boat\n\n(source: tool, key: boat)\n\n> At pier four.\n" in written
     assert written.index("Tea #") < written.index(", Boat") < written.index("Text 119.")
     assert "Not shown" not in written
     with pytest.raises(InvalidInputError, match="exists"):

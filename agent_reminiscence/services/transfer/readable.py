@@ -60,7 +60,7 @@ class ReadableFileWriter:
 
 
 def readable(memory: ActiveMemory) -> str:
-    """A memory under a heading with its date and title.
+    """A memory under a heading with its date and title, and its text quoted, so that no line looks like a heading.
 
     Characters that nobody sees are left out: a terminal might obey them.
     """
@@ -71,4 +71,6 @@ def readable(memory: ActiveMemory) -> str:
     if memory.key is not None:
         notes.append(f"key: {one_clean_line(memory.key, MAX_SHOWN_TITLE)}")
     beneath = f"({', '.join(notes)})\n\n" if notes else ""
-    return f"\n## {heading}\n\n{beneath}{INVISIBLE.sub('', memory.content).strip()}\n"
+    lines = INVISIBLE.sub("", memory.content).strip().splitlines()
+    quoted = "".join(f"> {line}".rstrip() + "\n" for line in lines)
+    return f"\n## {heading}\n\n{beneath}{quoted}"

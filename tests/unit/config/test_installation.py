@@ -136,14 +136,31 @@ def test_the_command_says_what_the_other_projects_uninstallation_took_with_it(si
         ({"url": "file://{here}/gone.whl", "archive_info": {}}, "pip install 'agent-reminiscence-ledger[cli]'"),
         (
             {"url": "https://example.org/memory.git", "vcs_info": {"vcs": "git", "commit_id": "0" * 40}},
-            "pip install 'agent-reminiscence-ledger[cli] @ git+https://example.org/memory.git'",
+            f"pip install 'agent-reminiscence-ledger[cli] @ git+https://example.org/memory.git@{'0' * 40}'",
+        ),
+        (
+            {
+                "url": "https://example.org/memory.git",
+                "subdirectory": "python",
+                "vcs_info": {"vcs": "git", "requested_revision": "v1.2", "commit_id": "0" * 40},
+            },
+            "pip install 'agent-reminiscence-ledger[cli] @ git+https://example.org/memory.git@v1.2#subdirectory=python'",
         ),
         (
             {"url": "https://example.org/memory.whl", "archive_info": {}},
             "pip install 'agent-reminiscence-ledger[cli] @ https://example.org/memory.whl'",
         ),
     ],
-    ids=["an index", "a folder", "an editable folder", "a wheel", "a wheel that is gone", "a repository", "an address"],
+    ids=[
+        "an index",
+        "a folder",
+        "an editable folder",
+        "a wheel",
+        "a wheel that is gone",
+        "a repository",
+        "a part of a tag",
+        "an address",
+    ],
 )
 def test_an_extra_is_installed_from_where_the_package_came(
     origin: dict[str, object] | None, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

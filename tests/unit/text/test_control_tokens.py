@@ -42,6 +42,7 @@ _TOKENS = [
     "[TOOL_CALLS]",
     "<<SYS>>",
     "<</SYS>>",
+    "[|assistant|]",
 ]
 
 
@@ -62,13 +63,28 @@ def test_no_rendering_passes_a_control_token_on(token: str) -> None:
     ]
 
     for one in shown:
+        assert token not in one
         assert not CONTROL_TOKEN.search(one), one
         assert "system" in one
     assert json.loads(shown[2])["text"].startswith(f"Yes.{token}")
 
 
 @pytest.mark.parametrize(
-    "text", ["a < b and b > c", "List<String>", "<div>", "</span>", "[1]", "[see there]", "x <- y", "|> pipe <|"]
+    "text",
+    [
+        "a < b and b > c",
+        "List<String>",
+        "<div>",
+        "</span>",
+        "[1]",
+        "[see there]",
+        "x <- y",
+        "|> pipe <|",
+        "arr[middle] < n",
+        "d[prefix] = x[suffix]",
+        "tool [args]",
+        "a[|x||y|]",
+    ],
 )
 def test_what_is_no_control_token_stays(text: str) -> None:
     """Code and mathematics are shown as they were written."""
@@ -81,5 +97,6 @@ def test_cleaning_leaves_no_token_whatever_stands_around_it(parts: list[str]) ->
     """Neither one inside another, nor one that an invisible character divided; a second cleaning changes nothing."""
     shown = clean("".join(parts))
 
+    assert not any(token in shown for token in _TOKENS)
     assert not CONTROL_TOKEN.search(shown)
     assert clean(shown) == shown

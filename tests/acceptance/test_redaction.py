@@ -48,7 +48,18 @@ _TEXT = f"Maria Lopez works at Red Boat in Lisbon and says {_TOKEN}, or {_CARD},
 # Everything public that writes nothing of what is passed to it, or takes no text; what does is in `_WRITES`.
 _WRITES_NO_TEXT = {
     *("initialize", "close", "ledger", "admin", "get_active_memories"),
-    *("active_memories", "consolidate", "export", "history", "jobs", "rebuild", "retry_jobs", "review", "run_due"),
+    *(
+        "active_memories",
+        "consolidate",
+        "export",
+        "export_readable",
+        "history",
+        "jobs",
+        "rebuild",
+        "retry_jobs",
+        "review",
+        "run_due",
+    ),
     *("run_worker", "usage", "verify", "verify_erased", "wait_until_idle", "graph"),
     # What keys are called is checked in test_access_keys.py.
     *("can_answer", "config", "health", "keys", "tenants"),
@@ -58,6 +69,7 @@ _WRITES_NO_TEXT = {
     *("subscribe", "event_index"),
     *(
         "head",
+        "whole",
         "read",
         "read_conversation",
         "read_latest",

@@ -21,7 +21,7 @@ from agent_reminiscence.server.problems import ProblemError
 from tests.conftest import TestServer, dsn
 from tests.support.mcp_clients import Keys
 from tests.support.serving import Served, serve
-from tests.support.sse import read_events
+from tests.support.sse import ServerEvent, read_events
 
 _READS = frozenset({Scope.READ})
 _EVENTS = {"Accept": "text/event-stream"}
@@ -47,6 +47,11 @@ async def _served(memory: AgentMem, authenticator: Authenticator, check_seconds:
         yield served
 
 
+async def _first_of(events: AsyncIterator[ServerEvent]) -> ServerEvent:
+    """The next event that is none of the stream's own comments."""
+    return await anext(event async for event in events if event.data is not None)
+
+
 async def _rest_of(answer: httpx.Response) -> list[str]:
     """The titles that a stream still brings, to its end."""
     async with asyncio.timeout(_PATIENCE_SECONDS):
@@ -66,7 +71,7 @@ async def test_a_stream_ends_soon_after_its_key_is_revoked(
         async with client.stream("GET", "/v1/events") as answer:
             await memory.create_active_memory("ida", "Before", "The kettle is on.")
             events = read_events(answer)
-            assert (await anext(events)).data["payload"]["title"] == "Before"
+            assert (await _first_of(events)).data["payload"]["title"] == "Before"
             await memory.admin.keys.revoke(key.id, admin_dsn=admin_dsn)
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 assert [event async for event in events if event.data is not None] == []
@@ -135,7 +140,7 @@ async def test_a_stream_goes_on_while_nobody_knows_whether_its_credential_is_val
             for _ in range(3):
                 await away.asked.acquire()
             await memory.create_active_memory("ida", "After", "The kettle is on.")
-            first = await anext(read_events(answer))
+            first = await _first_of(read_events(answer))
     assert first.data["payload"]["title"] == "After"
 
 

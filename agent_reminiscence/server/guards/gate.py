@@ -67,6 +67,7 @@ class Gate:
         except asyncio.CancelledError:
             if turn.given.cancelled():
                 self._remove(subject, turn)
+                self._give_to_next()
             elif turn.given.result():
                 # It was given a place at the moment of its end.
                 self.leave(subject, price)
@@ -80,6 +81,13 @@ class Gate:
         self._held[subject] -= min(price, self._share)
         if not self._held[subject]:
             del self._held[subject]
+        self._give_to_next()
+
+    def _give_to_next(self) -> None:
+        """Give free places to those whose turn it is, after a place or the first turn of a line has gone.
+
+        What stood behind that turn may cost less, and fit.
+        """
         while (following := self._next()) is not None:
             turn = self._lines[following][0]
             self._remove(following, turn)
@@ -116,6 +124,7 @@ class Gate:
         if not turn.given.done():
             self._remove(subject, turn)
             turn.given.set_result(False)
+            self._give_to_next()
 
     def _remove(self, subject: str, turn: _Turn) -> None:
         line = self._lines.get(subject)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_reminiscence.server.guards.gate import Gate
@@ -199,11 +199,39 @@ async def test_what_costs_more_takes_more_of_its_own_share_only() -> None:
     assert (gate.taken, gate.waiting) == (0, 0)
 
 
+@pytest.mark.parametrize("end", ["cancelled", "expired"])
+async def test_a_place_is_for_the_one_behind_a_call_that_was_too_dear_and_gave_up(end: str) -> None:
+    """It fits, and nothing else that happens would let it in."""
+    gate = Gate(4, share=4, queue=10, wait_seconds=60 if end == "cancelled" else 0.05)
+    assert await gate.enter("ida")
+    (dear,) = await _lined_up_at(gate, 4)
+    # Later, so that its time ends later.
+    await asyncio.sleep(0.01)
+    (cheap,) = await _lined_up_at(gate, 1)
+    assert not cheap.done()
+    if end == "cancelled":
+        dear.cancel()
+    await asyncio.wait({dear}, timeout=60)
+    assert await cheap
+    assert (gate.taken, gate.waiting) == (2, 0)
+
+
+async def _lined_up_at(gate: Gate, *prices: int) -> list[asyncio.Task[bool]]:
+    tasks = [asyncio.create_task(gate.enter("ida", price)) for price in prices]
+    await asyncio.sleep(0)
+    return tasks
+
+
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["enter", "leave", "cancel", "turn"]), st.sampled_from("abc"), st.integers(1, 4)),
+        st.tuples(
+            st.sampled_from(["enter", "enter", "leave", "cancel", "turn"]), st.sampled_from("abc"), st.integers(1, 4)
+        ),
         max_size=80,
     )
+)
+@example(
+    [("enter", "a", 1), ("enter", "a", 3), ("enter", "a", 1), ("turn", "a", 1), ("cancel", "a", 2), ("turn", "a", 1)]
 )
 def test_no_share_is_exceeded_and_no_free_place_waited_for(steps: list[tuple[str, str, int]]) -> None:
     """Whatever comes in whatever order; in the end all are free."""

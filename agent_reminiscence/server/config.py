@@ -104,7 +104,7 @@ class ServerConfig(BaseSettings):
         ge=8,
         le=1_000_000,
         description="Connections that may be open at a time, or as many as the limit on open files allows. One more"
-        " takes the place of the one that has been idle for longest.",
+        " takes the place of the oldest that is idle or has shown no valid credential.",
     )
     head_seconds: float = Field(
         default=10.0,

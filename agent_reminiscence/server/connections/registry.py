@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+import time
+from collections.abc import Callable
+from typing import Final, Literal, Protocol
 
 from agent_reminiscence.server.metrics import Metrics
 
 type Reason = Literal["head-too-slow", "crowded-out", "answer-not-read"]
 """Why the server closed a connection that its client had left open."""
+
+
+# For a head to come, and for its credential to be checked.
+_FIRST_SECONDS: Final = 1.0
 
 
 class Connection(Protocol):
@@ -26,22 +32,31 @@ class Connection(Protocol):
 class Connections:
     """The open connections of a process.
 
-    When there are as many as allowed, the one that has been idle for longest makes room for a new one: it has sent
-    nothing, or half a head, or is kept for a next request. If none is idle, the oldest goes whose request has shown no
-    valid credential, such as a form of signing in that arrives slowly. A request with a valid credential is never given
-    up for a new connection; then new ones wait.
+    When there are as many as allowed, one that can be spared makes room for a new one: one that is idle, so that it has
+    sent nothing, or half a head, or is kept for a next request; or one whose request has shown no valid credential,
+    such as a forged key whose refusal waits, or a form of signing in that arrives slowly. Of all these the one goes
+    that has been there for longest: since it was opened, or since its last request with a valid credential. Nothing
+    else that a stranger does renews its time.
+
+    Each has a second first, in which a head can come and a credential be checked: a flood of new connections would
+    otherwise close those of everybody else before they have said who they are. If there is none that has had it, new
+    ones wait. A request with a valid credential is never given up for a new connection.
 
     Args:
         most: Connections at a time.
         metrics: Where connections, and those that are closed, are counted.
+        clock: Seconds that never go back.
     """
 
-    def __init__(self, metrics: Metrics, *, most: int) -> None:
+    def __init__(self, metrics: Metrics, *, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.metrics = metrics
         self._most = most
-        # All that are open, and those that are idle, each for longest first. Dicts, because they keep their order.
-        self._open: dict[Connection, None] = {}
-        self._idle: dict[Connection, None] = {}
+        self._clock = clock
+        # All that are open, and since when each has been there, those for longest first. A dict keeps its order.
+        self._open: dict[Connection, float] = {}
+        self._idle: set[Connection] = set()
+        # Those whose last request had a valid credential, until a next one begins.
+        self._known: set[Connection] = set()
         # Accepted, and not yet connected to a protocol.
         self.coming = 0
 
@@ -51,11 +66,14 @@ class Connections:
 
     def close_one(self) -> bool:
         """Close the connection that can best be spared; False if there is none."""
-        spared = next(iter(self._idle), None) or next((one for one in self._open if one.is_of_stranger), None)
-        if spared is None:
-            return False
-        self.close(spared, "crowded-out")
-        return True
+        for connection, since in self._open.items():
+            if self._clock() - since < _FIRST_SECONDS:
+                # All others came later.
+                return False
+            if connection in self._idle or connection.is_of_stranger:
+                self.close(connection, "crowded-out")
+                return True
+        return False
 
     def close(self, connection: Connection, reason: Reason) -> None:
         """Close a connection at once, and count it."""
@@ -65,25 +83,37 @@ class Connections:
 
     def opened(self, connection: Connection) -> None:
         """Remember a connection, which is idle until a request has come."""
-        self._open[connection] = None
-        self.idle(connection)
+        self._renew(connection)
+        self._idle.add(connection)
         self._tell()
 
     def idle(self, connection: Connection) -> None:
-        """Note that a connection has nothing to do from now on."""
+        """Note that the request of a connection was answered."""
         if connection in self._open:
-            self._idle.pop(connection, None)
-            self._idle[connection] = None
+            self._idle.add(connection)
+            if not connection.is_of_stranger:
+                self._known.add(connection)
+                self._renew(connection)
 
     def busy(self, connection: Connection) -> None:
-        """Note that a connection has a request."""
-        self._idle.pop(connection, None)
+        """Note that a connection has a request, whose credential is not known yet."""
+        self._idle.discard(connection)
+        if connection in self._known:
+            # Once, so that it is not closed for its age while its next credential is checked.
+            self._known.discard(connection)
+            self._renew(connection)
 
     def lost(self, connection: Connection) -> None:
         """Forget a connection."""
         self._open.pop(connection, None)
-        self._idle.pop(connection, None)
+        self._idle.discard(connection)
+        self._known.discard(connection)
         self._tell()
+
+    def _renew(self, connection: Connection) -> None:
+        """Begin its time again, behind all others."""
+        self._open.pop(connection, None)
+        self._open[connection] = self._clock()
 
     def _tell(self) -> None:
         self.metrics.connections_open.set(len(self._open))

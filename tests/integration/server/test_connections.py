@@ -214,6 +214,35 @@ async def test_a_request_of_a_stranger_makes_room_and_one_with_a_credential_does
         assert await _status(waiting[0]) == 200
 
 
+async def test_forged_keys_that_wait_for_their_refusal_keep_nobody_out(unopened: AgentMem) -> None:
+    """They hold all places and come again at once, and a valid key is answered all the same."""
+    settings = {"max_connections": 8, "wrong_credentials_per_minute": 1, "refusal_delay_seconds": 30}
+    async with _on_stage(unopened, head_seconds=600, **settings) as stage:
+
+        async def forge(number: int) -> None:
+            while True:
+                reader, writer = await stage.connect(_request("/v1/slow", token=f"forged-{number}"))
+                with suppress(OSError):
+                    await reader.read()
+                writer.close()
+
+        stage.may_answer.set()
+        first, _ = await stage.connect(_request("/v1/slow", more="Connection: close\r\n"))
+        assert await _status(first) == 200
+        forging = [asyncio.create_task(forge(number)) for number in range(12)]
+        await stage.until(lambda: stage.figure("reminiscence_http_requests_in_flight") >= 8)
+        for _ in range(5):
+            reader, writer = await stage.connect()
+            # The head comes a moment later: more of them come meanwhile.
+            await asyncio.sleep(0.1)
+            writer.write(_request("/v1/slow"))
+            assert await _status(reader) == 200
+            writer.close()
+        for task in forging:
+            task.cancel()
+        await asyncio.gather(*forging, return_exceptions=True)
+
+
 async def test_what_is_no_http_is_counted_and_not_logged(stage: _Stage, caplog: pytest.LogCaptureFixture) -> None:
     """Whoever sends it could otherwise fill the disk; a body that breaks off in the middle is no other thing."""
     chunked = _request("/v1/count", method="POST", more="Transfer-Encoding: chunked\r\n") + b"zz\r\n"

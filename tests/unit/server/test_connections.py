@@ -36,8 +36,15 @@ def test_the_soft_limit_on_files_is_raised_to_the_hard_one() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+class _Clock:
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 class _Connection:
-    def __init__(self, *, is_of_stranger: bool) -> None:
+    def __init__(self, *, is_of_stranger: bool = True) -> None:
         self.is_of_stranger = is_of_stranger
         self.is_aborted = False
 
@@ -45,21 +52,87 @@ class _Connection:
         self.is_aborted = True
 
 
-def test_the_idle_go_first_and_callers_with_a_credential_never() -> None:
-    """Each of a kind for longest first; whoever has done something since is not idle for long."""
+def _connections(clock: _Clock, *, most: int) -> Connections:
     load = Load(Gate(1, queue=0, wait_seconds=1), max_streams=1, stopping=asyncio.Event())
-    connections = Connections(Metrics(load), most=5)
-    ours, form, first, second, third = all_five = [_Connection(is_of_stranger=number == 1) for number in range(5)]
+    return Connections(Metrics(load), most=most, clock=clock)
+
+
+def test_what_was_there_for_longest_goes_first_and_a_caller_with_a_credential_never() -> None:
+    """Idle or with a stranger's request; a valid credential renews the time, and nothing else does."""
+    clock = _Clock()
+    connections = _connections(clock, most=5)
+    ours, form, kept, second, third = all_five = [_Connection() for _ in range(5)]
     for one in all_five:
         assert connections.make_room()
         connections.opened(one)
-    connections.busy(ours)
-    connections.busy(form)
-    connections.busy(first)
-    connections.idle(first)
+        clock.now += 1
+    for one in (ours, form, kept, second):
+        connections.busy(one)
+    ours.is_of_stranger = kept.is_of_stranger = False
+    connections.idle(kept)
+    # An answer to anybody, such as one of health, makes it no younger.
+    connections.idle(second)
+    clock.now += 2
 
-    for spared in (second, third, first, form):
+    for spared in (form, second, third, kept):
         assert connections.close_one()
         assert spared.is_aborted
     assert not connections.close_one()
     assert not ours.is_aborted
+
+
+def test_a_kept_connection_is_not_too_old_when_it_has_a_next_request() -> None:
+    """Its credential is checked then; once, since a next one without a credential would never be given up."""
+    clock = _Clock()
+    connections = _connections(clock, most=2)
+    kept, other = _Connection(is_of_stranger=False), _Connection()
+    for one in (kept, other):
+        connections.opened(one)
+    connections.busy(kept)
+    connections.idle(kept)
+    clock.now += 10
+    kept.is_of_stranger = True
+    connections.busy(kept)
+    assert connections.close_one()
+    assert other.is_aborted
+    clock.now += 0.9
+    connections.idle(kept)
+    connections.busy(kept)
+    assert not connections.close_one()
+    clock.now += 0.1
+    assert connections.close_one()
+    assert kept.is_aborted
+
+
+def test_a_flood_of_forged_keys_closes_nobody_who_has_just_come() -> None:
+    """All places have requests whose refusals wait, and as many clients reconnect: each has a second for its head."""
+    clock = _Clock()
+    connections = _connections(clock, most=10)
+    open_now: list[_Connection] = []
+    victims = 0
+    for number in range(2_000):
+        clock.now += 0.01
+        if not connections.make_room():
+            continue
+        new = _Connection()
+        connections.opened(new)
+        open_now.append(new)
+        if number % 7:
+            # A stranger's, which is busy from its first moment on.
+            connections.busy(new)
+            continue
+        # A client with a valid key, whose request comes half a second later, while the flood goes on.
+        for _ in range(50):
+            clock.now += 0.01
+            if connections.make_room():
+                forged = _Connection()
+                connections.opened(forged)
+                connections.busy(forged)
+        assert not new.is_aborted
+        connections.busy(new)
+        new.is_of_stranger = False
+        connections.idle(new)
+        connections.lost(new)
+        victims += 1
+    assert victims > 5
+    assert sum(one.is_aborted for one in open_now) > 50

@@ -23,6 +23,7 @@ from agent_reminiscence import (
 from agent_reminiscence.database.connection import open_connection
 from tests.acceptance.conftest import Server
 from tests.support.factories import stored_rows
+from tests.support.fakes import RecordingEmbedder
 from tests.support.redaction_cases import SECRETS
 from tests.support.servers import BOTH_SERVERS
 from tests.support.steps import all_events, head_of, only_memory
@@ -91,6 +92,37 @@ async def test_a_creation_may_replace_what_has_the_key(memory: AgentMem, tenant:
     assert (second.write.chunks_added, second.write.chunks_kept, second.write.chunks_ended) == (1, 1, 1)
     assert [event.kind for event in await all_events(memory, tenant)] == ["memory.created", "memory.updated"]
     assert (await only_memory(memory, tenant)).content == "The gate is green.\n\nThe door is blue."
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("worker", [False, True], ids=["alone", "beside a worker"])
+async def test_a_replaced_text_has_its_vectors_from_an_embedder_on_a_server(
+    config: Callable[..., Config], server: Server, database: str, worker: bool
+) -> None:
+    """They are made after the write's transaction, which would otherwise lock them out and be ended for its silence."""
+    embedder = RecordingEmbedder()
+    embedder.is_local = False
+    async with AgentMem(config(worker=worker, embedding_dimension=64), embedder=embedder) as memory:
+        for version in range(1, 6):
+            text = f"The gate has been painted {version} times."
+            note = await memory.create_active_memory("agent-1", "House", text, key="house", if_exists="update")
+
+            assert (note.version, note.content) == (version, text)
+            assert note.write is not None
+            assert note.write.vectors_missing == 0
+            # Of each version, not only of the last: those of a text that nobody embeds are not missed either.
+            assert text in embedder.texts
+
+        db = await open_connection(server.superuser(database))
+        try:
+            (live,) = await db.fetch_all(
+                "SELECT count(*) AS chunks, count(vector.number) AS vectors FROM reminiscence.memory_chunk AS chunk"
+                " LEFT JOIN reminiscence.chunk_vector_1 AS vector USING (external_id, number)"
+                " WHERE chunk.superseded_at IS NULL AND chunk.end_date IS NULL"
+            )
+        finally:
+            db.close()
+        assert live == {"chunks": 1, "vectors": 1}
 
 
 async def test_a_creation_may_return_what_has_the_key(memory: AgentMem, tenant: str) -> None:

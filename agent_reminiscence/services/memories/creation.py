@@ -83,8 +83,8 @@ class MemoryCreation:
                 if request.if_exists == "return" or self._updates.is_replaced(holder, request):
                     return self._writes.to_active(holder)
                 written = await self._updates.replace(db, holder, request, made)
-                return await self._writes.finish(written)
-            written = await self._record(db, request, payload, made)
+            else:
+                written = await self._record(db, request, payload, made)
         return await self._writes.finish(written)
 
     async def record_next(

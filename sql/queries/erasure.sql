@@ -3,8 +3,22 @@ SELECT DISTINCT memory_id, NULL::bigint AS position
 FROM memory_event
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p::text;
 
+-- part: left_parts
+-- Parts of a payload whose event is erased and that are not: that event is the first after them that is no part itself.
+SELECT p.position
+FROM reminiscence.memory_event AS p
+CROSS JOIN LATERAL (
+    SELECT after.salt
+    FROM reminiscence.memory_event AS after
+    WHERE after.external_id = $(external_id)p AND after.position > p.position AND after.kind <> 'memory.value_part'
+    ORDER BY after.position
+    LIMIT 1
+) AS divided
+WHERE p.external_id = $(external_id)p AND p.kind = 'memory.value_part' AND p.salt IS NOT NULL AND divided.salt IS NULL
+
 -- name: find_divided
--- All events of a payload that is divided over several, of which one is erased: each has a part of what was one value.
+-- All events of a payload that is divided over several, of which one is erased, now or before: each has a part of what was
+-- one value.
 WITH erased AS MATERIALIZED (
     SELECT coalesce(payload -> 'memory.divided' ->> 'value', payload ->> 'value') AS value
     FROM memory_event
@@ -14,10 +28,14 @@ WITH erased AS MATERIALIZED (
 SELECT e.position
 FROM memory_event AS e
 WHERE e.external_id = $(external_id)p AND e.salt IS NOT NULL
+    -- Most erasures reach no such payload, and then no other event is read.
+    AND EXISTS (SELECT FROM erased)
     AND (
         (e.kind = 'memory.value_part' AND e.payload ->> 'value' IN (SELECT erased.value FROM erased))
         OR e.payload -> 'memory.divided' ->> 'value' IN (SELECT erased.value FROM erased)
-    );
+    )
+UNION ALL
+{include left_parts};
 
 -- name: find_resting
 -- Events of other memories that rest on these, because a model was shown them or a name was taken from them; but for texts of
@@ -251,6 +269,11 @@ FROM (
 ) AS r
 JOIN reminiscence.memory_event AS e
     ON e.external_id = $(external_id)p AND e.salt IS NULL AND replace(e.event_id::text, '-', '') = r.named_id
+UNION ALL
+SELECT 'memory_event.payload', l.position::text, 'is a part of an erased event'
+FROM (
+    {include left_parts}
+) AS l
 UNION ALL
 SELECT 'active_memory.content', memory_id::text, 'belongs to an erased memory'
 FROM reminiscence.active_memory

@@ -811,6 +811,32 @@ async def test_a_check_finds_what_was_put_back(memory: AgentMem, superuser: SqlE
     assert "xyl" not in "".join(finding.problem for finding in check.findings)
 
 
+@pytest.mark.thorough
+async def test_large_values_of_an_erased_event_are_found_and_taken(memory: AgentMem, superuser: SqlExecutor) -> None:
+    """Put back by somebody who may do everything: a check says so, and the next erasure takes them again."""
+    kept = await memory.ledger.append("agent-1", "world.seen", {"picture": "y" * 1_200_000}, conversation_id="kept")
+    event = await memory.ledger.append("agent-1", "world.seen", {"picture": "x" * 1_200_000}, conversation_id="gone")
+    await superuser.execute_script("CREATE TEMPORARY TABLE old_event AS SELECT * FROM memory_event")
+    receipt = await memory.admin.erase("agent-1", conversation_id="gone")
+    assert (await memory.admin.verify_erased(receipt)).ok
+    await superuser.execute_script(
+        """
+        UPDATE memory_event AS e SET payload = o.payload, salt = o.salt FROM old_event AS o
+        WHERE (e.external_id, e.position) = (o.external_id, o.position) AND e.kind = 'memory.value_part'
+        """
+    )
+
+    found = (await memory.admin.verify_erased(receipt)).findings
+    again = await memory.admin.erase("agent-1", text="said by nobody")
+
+    parts = {*range(kept.position + 1, event.position)}
+    left = {one.key for one in found if one.problem == "is a part of an erased event"}
+    assert left == {str(position) for position in parts}
+    assert {one.position for one in again.events} == parts
+    assert (await memory.ledger.whole(kept)).payload == {"picture": "y" * 1_200_000}
+    assert (await memory.admin.verify_erased(receipt)).ok
+
+
 # --- Others at work meanwhile ----------------------------------------------------------------------------------------
 
 

@@ -398,6 +398,37 @@ async def test_an_erasure_takes_all_of_a_divided_payload(memory: AgentMem, tenan
     assert (await memory.admin.verify(tenant)).ok
 
 
+@pytest.mark.thorough
+async def test_an_erasure_takes_a_divided_reflection_with_what_it_rests_on(memory: AgentMem, tenant: str) -> None:
+    """With all its large values and all that rests on it, however the steps follow on one another."""
+    seen = await memory.ledger.append(tenant, "world.seen", {"text": "The pier is red."}, conversation_id="pier")
+    named = [str(seen.event_id)]
+    for number in range(2):
+        await memory.ledger.append(
+            tenant,
+            "agent.reflected",
+            {"belief": f"Piers are red, {number}.", "based_on": named, "transcript": f"{number} pier " * 200_000},
+            actor="mara",
+            conversation_id=f"thoughts {number}",
+        )
+        # The second one rests on a part of the first one, which is erased only because its event is.
+        [*_, part] = await memory.ledger.read(tenant, kinds=["memory.value_part"])
+        named = [str(part.event_id)]
+    kept = await memory.ledger.append(tenant, "world.seen", {"picture": "x" * 1_200_000}, conversation_id="other")
+    reached = await memory.admin.erase(tenant, conversation_id="pier", dry_run=True)
+
+    receipt = await memory.admin.erase(tenant, conversation_id="pier")
+
+    left = [event.position for event in await all_events(memory, tenant) if not event.is_erased]
+    parts = kept.payload["memory.divided"]["events"]
+    assert left == [*range(kept.position - parts, kept.position + 2)]
+    assert [one.position for one in receipt.events] == [*range(1, kept.position - parts)]
+    assert reached.events == len(receipt.events)
+    assert (await memory.admin.verify_erased(receipt, text="pier")).ok
+    assert (await memory.admin.verify(tenant)).ok
+    assert (await memory.ledger.whole(kept)).payload == {"picture": "x" * 1_200_000}
+
+
 async def test_a_divided_payload_survives_export_and_import(memory: AgentMem, tenant: str, tmp_path: Path) -> None:
     """Its parts are events like any other."""
     event = await memory.ledger.append(tenant, "world.seen", {"image": _BORDER})

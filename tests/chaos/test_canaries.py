@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from backports import zstd
 
-from agent_reminiscence import AgentMem, Config, ErasureReceipt, MemoryNotFoundError
+from agent_reminiscence import AgentMem, Config, ErasureReceipt, Event, MemoryNotFoundError
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.embedded import server_binaries
 from agent_reminiscence.domain.canonical import sha256
@@ -36,6 +36,8 @@ _SEED = 20_260_611
 _CANARY = re.compile("canary[a-z]{14}")
 _JANUARY = datetime(2026, 1, 1, 12, tzinfo=UTC)
 _TASKS = 6
+# The numbers of memories with an event that somebody reflects on.
+_REFLECTED_ON = {3, 6}
 
 
 _ENDED_AS_DUPLICATES = "SELECT chunk_id::text AS chunk_id FROM memory_chunk WHERE duplicate_of IS NOT NULL"
@@ -64,6 +66,7 @@ class _Unit:
     """What an erasure takes or leaves as a whole: a memory, or an event of a user's own kind.
 
     Attributes:
+        rests_on: The position of the event that it was drawn from, and with which it is erased.
         current: The canary by which a search finds it now; None where none does.
         repeat: Makes the first write again, with its idempotency key.
     """
@@ -73,6 +76,7 @@ class _Unit:
     conversations: set[str]
     memory_id: UUID | None = None
     position: int | None = None
+    rests_on: int | None = None
     current: str | None = None
     repeat: Callable[[], Awaitable[Any]] | None = None
 
@@ -169,9 +173,11 @@ class _Story:
             )
         )
         if number % 3 == 0:
-            await self._append(tenant, conversation if number % 2 else None)
+            seen = await self._append(tenant, conversation if number % 2 else None)
+            if number in _REFLECTED_ON:
+                await self._reflect(tenant, seen)
 
-    async def _append(self, tenant: str, conversation: str | None) -> None:
+    async def _append(self, tenant: str, conversation: str | None) -> Event:
         mint = self.mint
         arguments: dict[str, Any] = {
             "payload": {mint(): [{"said": f"the {mint()}"}]},
@@ -187,6 +193,33 @@ class _Story:
                 set() if conversation is None else {conversation},
                 position=event.position,
                 repeat=partial(self.memory.ledger.append, tenant, "world.observed", **arguments),
+            )
+        )
+        return event
+
+    async def _reflect(self, tenant: str, seen: Event) -> None:
+        """A reflection that is too large for one event."""
+        mint = self.mint
+        arguments: dict[str, Any] = {
+            "payload": {
+                "belief": f"The {mint()} is a bird.",
+                "based_on": [str(seen.event_id)],
+                "transcript": [f"{mint()} {'x ' * 400_000} {mint()}", {mint(): "y " * 200_000}],
+            },
+            "actor": mint(),
+            "conversation_id": mint(),
+            "idempotency_key": mint(),
+        }
+        event = await self.memory.ledger.append(tenant, "agent.reflected", **arguments)
+        assert "memory.divided" in event.payload
+        self.units.append(
+            _Unit(
+                tenant,
+                _canaries_in(json.dumps(arguments)),
+                {arguments["conversation_id"]},
+                position=event.position,
+                rests_on=seen.position,
+                repeat=partial(self.memory.ledger.append, tenant, "agent.reflected", **arguments),
             )
         )
 
@@ -208,6 +241,8 @@ class _Story:
                 arguments, taken = {"text": text}, [unit for unit in mine if text in unit.canaries]
             case _:
                 taken = mine
+        drawn_from = {unit.position for unit in taken if unit.position is not None}
+        taken = taken + [unit for unit in mine if unit not in taken and unit.rests_on in drawn_from]
         preview = await self.memory.admin.erase(tenant, **arguments, dry_run=True)
         receipt = await self.memory.admin.erase(tenant, **arguments)
         memory_ids = {unit.memory_id for unit in taken if unit.memory_id is not None}
@@ -502,6 +537,9 @@ async def _erase(story: _Story, tenant: str) -> None:
     mine = [unit for unit in story.units if unit.tenant == tenant]
     if tenant.endswith(("-3", "-8")):
         return await story.erase(tenant, "tenant", mine[0])
+    # One reflection stays, as far as the others below leave it, and the other goes with what it rests on.
+    doomed = next(unit.rests_on for unit in mine if unit.rests_on is not None)
+    await story.erase(tenant, "text", next(unit for unit in mine if unit.position == doomed))
     for _ in range(max(1, len(mine) // 16)):
         for way in ("memory", "conversation", "text"):
             fitting = [

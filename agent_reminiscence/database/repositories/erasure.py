@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 from typing import Any
 from uuid import UUID
 
@@ -45,6 +46,14 @@ _KINDS_OF_TEXT = frozenset({EventKind.CREATED, EventKind.UPDATED, EventKind.APPE
 _PAGE_EVENTS = 50
 # For a common word of a large tenant, one block has an entry of six bytes for each of its 32,768 chunks.
 _PAGE_POSTINGS = 500
+# The statements that find what must go with what is erased.
+_FURTHER = (
+    "find_divided",
+    "find_resting",
+    "find_resting_reflections",
+    "find_resting_profiles",
+    "find_resting_runs",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +95,15 @@ class ErasureRepository:
     ) -> Selection:
         """Select what one of the three criteria leads to; without any, everything."""
         selection = await self._select(db, external_id, memory_id=memory_id, conversation_id=conversation_id, text=text)
-        # In this order: each also finds what rests on what those before it have found.
-        for query in (
-            "find_divided",
-            "find_resting",
-            "find_resting_reflections",
-            "find_resting_profiles",
-            "find_resting_runs",
-        ):
+        # Around until none of them finds more: each may find what rests on, or belongs to, what another has found.
+        in_vain = 0
+        for query in cycle(_FURTHER):
             rows = await db.fetch_all(_SQL[query], _params(external_id, selection))
-            selection = replace(selection, positions=selection.positions | {row["position"] for row in rows})
+            positions = selection.positions | {row["position"] for row in rows}
+            in_vain = in_vain + 1 if positions == selection.positions else 0
+            selection = replace(selection, positions=positions)
+            if in_vain == len(_FURTHER):
+                break
         return selection
 
     async def _select(

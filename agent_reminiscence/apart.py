@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Coroutine
-from contextlib import suppress
 from typing import Any
 
 
@@ -64,16 +63,25 @@ async def run_all_apart[T](*works: Coroutine[Any, Any, T]) -> list[T]:
 
 
 async def _end(tasks: list[asyncio.Task[Any]]) -> None:
-    """Cancel what still runs and wait until it has ended; a further cancellation of the caller is passed on."""
+    """Cancel what still runs and wait until it has ended, also if the caller is cancelled meanwhile.
+
+    Raises:
+        asyncio.CancelledError: The caller was cancelled meanwhile.
+    """
+    cancelled: asyncio.CancelledError | None = None
     while running := [task for task in tasks if not task.done()]:
         for task in running:
             task.cancel()
-        with suppress(asyncio.CancelledError):
+        try:
             await asyncio.wait(running)
+        except asyncio.CancelledError as error:
+            cancelled = error
     for task in tasks:
         if not task.cancelled():
             # Looked at, so that asyncio does not log a failure that came after the one that is raised.
             task.exception()
+    if cancelled is not None:
+        raise cancelled
 
 
 async def _awaited[T](work: Awaitable[T]) -> T:

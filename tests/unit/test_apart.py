@@ -127,3 +127,43 @@ async def test_work_that_fails_while_it_is_cancelled_does_not_hide_the_cancellat
         async with asyncio.timeout(0):
             await run_apart(work())
     assert _count() == 0
+
+
+async def test_who_is_cancelled_while_others_end_is_cancelled_and_not_told_of_a_failure() -> None:
+    """A deadline that comes while a sibling cleans up is no failure of the call, and the sibling ends all the same."""
+    began, may_end, ended = asyncio.Event(), asyncio.Event(), []
+
+    async def fail() -> None:
+        raise ValueError("of a child")
+
+    async def clean_up_slowly() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            began.set()
+            try:
+                await may_end.wait()
+            except asyncio.CancelledError:
+                # As a client does that closes its connection whatever comes.
+                await may_end.wait()
+            ended.append(True)
+
+    seen: list[int] = []
+
+    async def call() -> None:
+        try:
+            await run_all_apart(clean_up_slowly(), fail())
+        finally:
+            seen.append(_count())
+
+    task = asyncio.create_task(call())
+    await began.wait()
+    task.cancel()
+    await asyncio.sleep(0)
+    assert not task.done()
+    may_end.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert task.cancelled()
+    assert (ended, seen) == ([True], [1])

@@ -4,6 +4,10 @@ Between lines of `+++` it is TOML. Between lines of `---` it is YAML, of which w
 fields with a text, with a list in brackets, or with a list of lines. Values stay texts as they are written; what is
 nested deeper is kept as the text that stands there. Where a line is no field, `---` is a rule, and the document has no
 front matter.
+
+Two things that hold in a text and not in most front matter make the block a text as well, because reading it as fields
+would lose words: a name that comes again (a dialogue, flashcards; YAML forbids it), and a line that begins with `#` (a
+heading; YAML would drop it as a comment).
 """
 
 from __future__ import annotations
@@ -45,8 +49,10 @@ def _yaml_fields(block: str) -> dict[str, Any] | None:
     fields: dict[str, list[str]] = {}
     lines: list[str] | None = None
     for line in block.splitlines():
-        if not line.strip() or line.startswith("#"):
+        if not line.strip():
             continue
+        if line.startswith("#"):
+            return None
         # A list may stand below its field without being indented.
         if line[0] in " \t" or line.startswith("- "):
             if lines is None:
@@ -54,7 +60,7 @@ def _yaml_fields(block: str) -> dict[str, Any] | None:
             lines.append(line)
             continue
         field = _FIELD.fullmatch(line)
-        if field is None:
+        if field is None or field[1] in fields:
             return None
         lines = fields[field[1]] = [field[2] or ""]
     return {name: _yaml_value(lines) for name, lines in fields.items()} if fields else None

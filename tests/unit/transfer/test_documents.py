@@ -174,11 +174,20 @@ def test_toml_front_matter_is_read_too(read: Reader) -> None:
         "text\n---\ntitle: x\n---\n",
         "---\n---\ntext",
         "",
+        "---\nAna: hi, where are you?\nBob: at the station\nAna: wait for me\n---\n\nLater they met.",
+        "---\nQ: What is red?\nA: The pier.\n\nQ: What leaves at nine?\nA: The ferry.\n---\n",
+        "---\n\n# Shopping\nMilk: 2\n---\n",
+        "---\nMilk: 2\n#pier\n---\n",
     ],
 )
 def test_a_rule_begins_no_front_matter(text: str) -> None:
-    """Nothing of a document is taken for metadata unless all lines of the block are fields."""
+    """Nothing of a document is taken for metadata unless all lines of the block are fields, of different names."""
     assert split_front_matter(text) == ({}, text)
+
+
+def test_a_hash_within_a_value_is_part_of_it() -> None:
+    """Only a line of its own could be a heading."""
+    assert split_front_matter("---\nabout: |\n  # Pier\n  It is red.\n---\n") == ({"about": "# Pier\nIt is red."}, "")
 
 
 _BINARY = {

@@ -45,6 +45,7 @@ from agent_reminiscence.services.transfer.tables import table_texts
 from agent_reminiscence.services.validation import parse_time
 
 _OTHER_ENDINGS: Final = {"htm": "html", "xhtml": "html", "markdown": "md", "ndjson": "jsonl", "tab": "tsv"}
+_XHTML_ENDINGS: Final = frozenset({".xhtml", ".xht"})
 
 STANDARD_INPUT: Final = "standard input"
 
@@ -194,7 +195,7 @@ def _read_document(source: SourceFile, file: NotedFile) -> Iterator[ImportedMemo
     text = TextFile(file, is_html=source.format == "html")
     match source.format:
         case "html":
-            page = read_page(text.blocks())
+            page = read_page(text.blocks(), is_xhtml=source.path.suffix.lower() in _XHTML_ENDINGS)
             yield from _memories_of(source, text, document_parts([page.text]), title=lambda: page.title)
         case "csv" | "tsv":
             rows = table_texts(text.blocks(), delimiter="\t" if source.format == "tsv" else None)

@@ -82,10 +82,53 @@ def test_a_page_says_how_it_is_encoded(read: Reader) -> None:
             read("d.html", f'<meta charset="{name}"><p>x')
 
 
+_XMLNS = 'xmlns="http://www.w3.org/1999/xhtml"'
+
+
+@pytest.mark.parametrize(
+    ("name", "page", "title", "text"),
+    [
+        ("a.xhtml", '<head><script src="a.js"/><title>T</title></head><body><p>Hi</p></body>', "T", "Hi"),
+        ("a.xhtml", '<script src="a.js"/><p>Hi</p><script>no()</script>', "a", "Hi"),
+        ("a.html", '<?xml version="1.0"?><script src="a.js"/><p>Hi</p><script>no()</script>', "a", "Hi"),
+        ("a.html", f'<!DOCTYPE html><html lang="en" {_XMLNS}><iframe/><p>Hi</p><iframe></iframe>', "a", "Hi"),
+        ("a.html", '<script src="a.js"/><p>Hi</p>', "a", "Hi"),
+        ("a.html", '<script src="a.js"/>no()</script><p>Hi</p>', "a", "Hi"),
+        ("a.html", "<head><title/></head><body><p>Hi</p></body>", "a", "Hi"),
+        ("a.html", "<title>T<h1>Hi</h1><p>Text", "a", "T\n\n# Hi\n\nText"),
+        ("a.html", "<svg/><p>Hi</p><svg><text>no</text></svg>", "a", "Hi"),
+        ("a.html", '<video src="x"/><p>Hi</p>', "a", "Hi"),
+        ("a.html", "<video src=x><p>Hi</p>", "a", "Hi"),
+        ("a.html", "<p>Hi</p><pre/><p>a   b</p>", "a", "Hi\n\na b"),
+        ("a.html", '<head prefix="og: x"><title>T</title><h1>Hi</h1><p>Text', "T", "# Hi\n\nText"),
+        ("a.html", "<head><title>T</title>Hi, <b>Ana</b>.", "T", "Hi, Ana."),
+        ("a.html", "<head><title>T</title>Hi, Ana.", "T", "Hi, Ana."),
+        ("a.html", "<head><title>T</title>no<body>Hi", "T", "Hi"),
+        ("a.html", "<head><meta charset=utf-8><link href=x>no<title>The <i>T</i></title></head>Hi", "The T", "Hi"),
+    ],
+)
+def test_a_page_that_leaves_out_an_end_keeps_its_words(
+    read: Reader, name: str, page: str, title: str, text: str
+) -> None:
+    """In XHTML a tag may be the whole element, and people forget ends: what follows is still said."""
+    (memory,) = read(name, page)
+
+    assert (memory.title, memory.content) == (title, text)
+
+
 @pytest.mark.parametrize(
     "page",
-    ["<nav>" * 50_000, "<p" * 100_000, "<![CDATA[" * 50_000, "&#" * 100_000, "<a b='" * 50_000, "</nav>" * 50_000],
-    ids=["open", "cut off", "cdata", "references", "attributes", "closed"],
+    [
+        "<nav>" * 50_000,
+        "<p" * 100_000,
+        "<![CDATA[" * 50_000,
+        "&#" * 100_000,
+        "<a b='" * 50_000,
+        "</nav>" * 50_000,
+        "<script/>" * 50_000,
+        "<nav>" * 50_000 + "</svg>" * 50_000 + "</nav>",
+    ],
+    ids=["open", "cut off", "cdata", "references", "attributes", "closed", "scripts", "other ends"],
 )
 def test_a_page_made_to_be_slow_is_read_like_any_other(read: Reader, page: str) -> None:
     """Whoever ingests a folder of saved pages did not write them."""

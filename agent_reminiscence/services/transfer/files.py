@@ -24,7 +24,7 @@ from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.transfer.archives import CONVERSATIONS_FILE, records_of_archive
 from agent_reminiscence.services.transfer.chats import read_chat
-from agent_reminiscence.services.transfer.decoding import SIGNATURE_BYTES, TextFile, binary_kind
+from agent_reminiscence.services.transfer.decoding import SIGNATURE_BYTES, TextFile, Utf8File, binary_kind
 from agent_reminiscence.services.transfer.front_matter import split_front_matter
 from agent_reminiscence.services.transfer.messages import FaultHandler, refuse
 from agent_reminiscence.services.transfer.pages import read_page
@@ -33,6 +33,7 @@ from agent_reminiscence.services.transfer.parts import (
     Format,
     LeftOut,
     NotedFile,
+    ReadableFile,
     Refusal,
     SourceFile,
     document_parts,
@@ -176,7 +177,7 @@ def read_memories(
         OSError: It cannot be read.
     """
     with source.path.open("rb") as opened:
-        file = NotedFile(opened, note or no_note)
+        file = Utf8File(NotedFile(opened, note or no_note))
         match source.format:
             case "txt" | "md" | "html" | "csv" | "tsv":
                 yield from _read_document(source, file)
@@ -191,7 +192,7 @@ def read_memories(
 # Documents ----------------------------------------------------------------------------------------
 
 
-def _read_document(source: SourceFile, file: NotedFile) -> Iterator[ImportedMemory]:
+def _read_document(source: SourceFile, file: ReadableFile) -> Iterator[ImportedMemory]:
     text = TextFile(file, is_html=source.format == "html")
     match source.format:
         case "html":

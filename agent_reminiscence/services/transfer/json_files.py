@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services.transfer.messages import FaultHandler, refuse
-from agent_reminiscence.services.transfer.parts import BLOCK_BYTES, NotedFile
+from agent_reminiscence.services.transfer.parts import BLOCK_BYTES, ReadableFile
 
 # A line, an item of a list, or a whole document that is not a list is parsed at once, which takes some ten times its
 # size in memory.
@@ -37,7 +37,7 @@ class JsonItem(NamedTuple):
     number: int | None
 
 
-def json_lines(file: NotedFile, on_fault: FaultHandler = refuse) -> Iterator[JsonItem]:
+def json_lines(file: ReadableFile, on_fault: FaultHandler = refuse) -> Iterator[JsonItem]:
     """The values of a file of one JSON value per line; blank lines have none."""
     number = 0
     while line := file.readline(MAX_JSON_BYTES + 1):
@@ -56,7 +56,7 @@ def json_lines(file: NotedFile, on_fault: FaultHandler = refuse) -> Iterator[Jso
         yield item
 
 
-def json_document(file: NotedFile) -> Iterator[JsonItem]:
+def json_document(file: ReadableFile) -> Iterator[JsonItem]:
     """The items of a JSON list, or the one other value that the file is; none for an empty file.
 
     A list is read item by item, so it may be far larger than memory.
@@ -81,7 +81,7 @@ def json_document(file: NotedFile) -> Iterator[JsonItem]:
 class _List:
     """The items of one list: found by their brackets, and parsed one by one."""
 
-    def __init__(self, file: NotedFile, buffer: bytes, *, line: int) -> None:
+    def __init__(self, file: ReadableFile, buffer: bytes, *, line: int) -> None:
         self._file = file
         self._buffer = buffer
         # Where the current item begins in the buffer, and in the file.

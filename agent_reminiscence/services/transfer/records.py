@@ -19,7 +19,7 @@ from agent_reminiscence.services.transfer.messages import (
     read_text_record,
     refuse,
 )
-from agent_reminiscence.services.transfer.parts import NotedFile
+from agent_reminiscence.services.transfer.parts import ReadableFile
 
 Record = Message | TextRecord
 
@@ -56,13 +56,13 @@ def _records(value: object, where: str, number: str | None, on_fault: FaultHandl
         yield read_message(value, where)
 
 
-def records_of_lines(file: NotedFile, on_fault: FaultHandler = refuse) -> Iterator[Record]:
+def records_of_lines(file: ReadableFile, on_fault: FaultHandler = refuse) -> Iterator[Record]:
     """The records of a file of one JSON value per line."""
     for item in json_lines(file, on_fault):
         yield from read_records(item.value, f"line {item.number}", f"#{item.number}", on_fault)
 
 
-def records_of_document(file: NotedFile, on_fault: FaultHandler = refuse) -> Iterator[Record]:
+def records_of_document(file: ReadableFile, on_fault: FaultHandler = refuse) -> Iterator[Record]:
     """The records of one JSON document."""
     for item in json_document(file):
         if item.number is not None:

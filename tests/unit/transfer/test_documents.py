@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bz2
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -77,7 +79,7 @@ def test_a_page_says_how_it_is_encoded(read: Reader) -> None:
     assert (named.content, plain.content) == ("Brücke – ja", "Brücke")
     with pytest.raises(InvalidInputError, match="line 1: this is not UTF-8 text"):
         read("c.html", "<p>Brücke".encode("latin-1"))
-    for name in ("rot13", "zip", "klingon"):
+    for name in ("rot13", "zip", "klingon", "undefined", "idna", "punycode", "unicode_escape", "cp037", "base64"):
         with pytest.raises(InvalidInputError, match=f"encoding is '{name}', which is unknown"):
             read("d.html", f'<meta charset="{name}"><p>x')
 
@@ -248,6 +250,64 @@ def test_what_is_no_text_is_refused_under_any_format_of_text(read: Reader, kind:
     """A PDF may be all ASCII, and its bytes are no memory."""
     with pytest.raises(InvalidInputError, match=f"it is {kind}, which is not text"):
         read("pier.dat", _BINARY[kind], file_format)
+
+
+@pytest.mark.parametrize("file_format", ["txt", "md"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ID3 is a decision tree algorithm.",
+        "RIFF notes: WAVE and AVI are such files.",
+        "BZh is short.",
+        "The ftyp box comes first.",
+        "GIF89a is a format of 1989.",
+        "OggS begins each page.",
+        "fLaC is how it begins.",
+        "%PDF-files are read by few.",
+        "%!PSst, they sleep.",
+    ],
+)
+def test_a_text_may_begin_with_the_words_of_a_signature(read: Reader, text: str, file_format: Format) -> None:
+    """A signature is more than its letters."""
+    (memory,) = read("a.dat", text, file_format)
+
+    assert memory.content == text
+
+
+_MEDIA = {
+    "an MP3 file": b"ID3\x04\0\0\0\0\0\x17",
+    "a RIFF file (WAV, WebP or AVI)": b"RIFF\x24\x08\n\0WAVEfmt ",
+    "a bzip2 file": bz2.compress(b"The pier is red."),
+    "a GIF picture": b"GIF89a\xe8\x03\x58\x02\xf7\xff\0",
+    "an Ogg file": b"OggS\0\x02",
+    "a FLAC file": b"fLaC\0\0\0\x22",
+}
+
+
+@pytest.mark.parametrize("kind", _MEDIA)
+def test_media_are_known_by_their_whole_signature(read: Reader, kind: str) -> None:
+    """As short as they are."""
+    with pytest.raises(InvalidInputError, match=re.escape(f"it is {kind}, which is not text")):
+        read("pier.dat", _MEDIA[kind], "txt")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_text_with_a_byte_order_mark_is_read_in_every_format(read: Reader, encoding: str) -> None:
+    """As editors and shells of Windows write it."""
+
+    def marked(text: str) -> bytes:
+        return f"\ufeff{text}".encode(encoding)
+
+    long = "Der Steg ist rot: größer als 😀.\n" * 10_000
+    assert "".join(part.content for part in read("a.txt", marked(long))) == long
+    assert read("a.md", marked("---\ntitle: Steg\n---\nrot"))[0].title == "Steg"
+    assert read("a.html", marked('<meta charset="iso-8859-1"><p>größer'))[0].content == "größer"
+    assert read("a.csv", marked("name,ort\nÄnne,Köln"))[0].content == "name = Änne; ort = Köln\n\n"
+    chat = '{"role": "user", "content": "größer"}'
+    assert read("a.jsonl", marked(f"{chat}\n{chat}"))[0].content == "user: größer\nuser: größer"
+    assert read("a.json", marked(f"[{chat}]"))[0].content == "user: größer"
+    with pytest.raises(InvalidInputError, match=f"line 2: this is not {encoding[:6].upper()} text"):
+        read("b.txt", marked("a\nb") + b"\0")
 
 
 def test_a_stray_control_character_makes_no_text_binary(read: Reader) -> None:

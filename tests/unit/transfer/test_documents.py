@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import csv
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_reminiscence import ImportedMemory, InvalidInputError
+from agent_reminiscence.services.transfer import tables
 from agent_reminiscence.services.transfer.files import find_sources, read_memories
 from agent_reminiscence.services.transfer.front_matter import split_front_matter
 from agent_reminiscence.services.transfer.parts import BLOCK_BYTES, Format, LeftOut, Refusal, SourceFile
@@ -148,8 +150,19 @@ def test_a_page_made_to_be_slow_is_read_like_any_other(read: Reader, page: str) 
         ("a.csv", "1,Porto\n2,Oslo", ["1; Porto", "2; Oslo"]),
         ("a.csv", "a,b\n1,2,3\n,\n4", ["a = 1; b = 2; column 3 = 3", "a = 4"]),
         ("a.csv", '\ufeff"the ""name""",b\nx,y', ['the "name" = x; b = y']),
-        ("a.csv", "name,city\n", []),
+        ("a.csv", "name,city\n", ["name; city"]),
+        ("a.csv", "Ana,Porto", ["Ana; Porto"]),
+        ("a.csv", "Ana,Porto\n\n,\n", ["Ana; Porto"]),
+        ("a.csv", "Milk\nBread\nEggs", ["Milk", "Bread", "Eggs"]),
         ("a.csv", "\n\n", []),
+        ("a.csv", "sep=;\r\nname;note\r\nAna;red, white\r\n", ["name = Ana; note = red, white"]),
+        ("a.csv", '"sep=\t"\nname\tcity\nAna\tPorto, PT\n', ["name = Ana; city = Porto, PT"]),
+        ("a.csv", "sep=;\n", []),
+        ("a.csv", "sep=x,1\n", ["sep=x; 1"]),
+        ("a.tsv", '1\t"Hello" he said\n2\tBo', ['1; "Hello" he said', "2; Bo"]),
+        ("a.tsv", '1\t"the ""red""\tpier,\nand more"\tx\r\n2\t"y"', ['1; the "red" pier, and more; x', "2; y"]),
+        ("a.tsv", '1\t"never closed\n2\t5" pipe\n3\t"z"\n', ['1; "never closed', '2; 5" pipe', "3; z"]),
+        ("a.tsv", '1\t"never closed\n2\tx', ['1; "never closed', "2; x"]),
     ],
 )
 def test_a_row_of_a_table_says_what_its_cells_are(read: Reader, name: str, table: str, rows: list[str]) -> None:
@@ -159,12 +172,25 @@ def test_a_row_of_a_table_says_what_its_cells_are(read: Reader, name: str, table
     assert [row for memory in memories for row in memory.content.split("\n\n") if row] == rows
 
 
-def test_a_table_that_is_none_names_its_line(read: Reader) -> None:
-    """A quotation mark that is never closed, and a cell longer than the standard library reads."""
+def test_a_table_that_is_none_names_its_line(read: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quotation mark that is never closed, and what no cell is as long as."""
     with pytest.raises(InvalidInputError, match="line 2: this is not CSV"):
         read("a.csv", 'a,b\n"x,y')
+    with pytest.raises(InvalidInputError, match="line 5: this is not CSV"):
+        read("a.csv", '\nsep=;\n\na;b\n"x;y')
+    monkeypatch.setattr(tables, "_MAX_CELL_CHARACTERS", 1_000)
     with pytest.raises(InvalidInputError, match="line 2: this is not CSV: field larger than"):
-        read("a.csv", f"a,b\n{'x' * 200_000},y")
+        read("a.csv", f"a,b\n{'x' * 2_000},y")
+
+
+def test_a_long_cell_is_read_and_changes_no_limit_of_the_process(read: Reader) -> None:
+    """Longer than the standard library reads by itself; other code of the process relies on that limit."""
+    before = csv.field_size_limit()
+
+    (memory,) = read("a.csv", f"name,note\nAna,{'x' * 140_000}\n")
+
+    assert memory.content == f"name = Ana; note = {'x' * 140_000}\n\n"
+    assert csv.field_size_limit() == before
 
 
 def test_front_matter_is_metadata_and_no_passage(read: Reader) -> None:

@@ -136,6 +136,7 @@ def create_app(
                 check_seconds=config.credential_check_seconds,
                 wrong_per_minute=config.wrong_credentials_per_minute,
                 refusal_delay_seconds=config.refusal_delay_seconds,
+                stopping=stopping,
             ),
             # Behind the check of credentials: each subject has its share, and whoever has no credential has no place.
             Middleware(

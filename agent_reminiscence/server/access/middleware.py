@@ -15,9 +15,10 @@ from agent_reminiscence.server.access.authenticators import Authenticator
 from agent_reminiscence.server.access.grants import Caller, acting_for, named_tenant
 from agent_reminiscence.server.access.headers import only_one, secret_of
 from agent_reminiscence.server.access.limiter import RateLimiter
-from agent_reminiscence.server.access.strangers import Strangers
+from agent_reminiscence.server.access.strangers import Strangers, TooManyWaitError
 from agent_reminiscence.server.access.watch import WatchedAnswer
-from agent_reminiscence.server.guards.refusal import refuse
+from agent_reminiscence.server.guards.client import Client, Wait
+from agent_reminiscence.server.guards.refusal import hang_up, refuse
 from agent_reminiscence.server.paths import OPEN, PROGRAMS, is_under, path_of
 from agent_reminiscence.server.problems import ProblemError
 
@@ -37,6 +38,7 @@ class AccessMiddleware:
         check_seconds: How often the credential of an answer that is still being sent is checked again.
         wrong_per_minute: How many requests of one address are refused at once.
         refusal_delay_seconds: How long each further refusal waits.
+        stopping: Set when the server begins to stop: then no refusal waits.
     """
 
     def __init__(
@@ -49,12 +51,14 @@ class AccessMiddleware:
         check_seconds: float = CHECK_SECONDS,
         wrong_per_minute: int = WRONG_PER_MINUTE,
         refusal_delay_seconds: float = REFUSAL_DELAY_SECONDS,
+        stopping: asyncio.Event | None = None,
     ) -> None:
         self._app = app
         self._authenticator = authenticator
         self._strangers = Strangers(
             authenticator, wrong_per_minute=wrong_per_minute, delay_seconds=refusal_delay_seconds
         )
+        self._stopping = stopping or asyncio.Event()
         self._limiter = limiter
         self._open_paths = (*OPEN, *open_paths)
         self._check_seconds = check_seconds
@@ -68,11 +72,21 @@ class AccessMiddleware:
         if scope["type"] != "http" or is_under(path_of(scope), self._open_paths):
             await self._app(scope, receive, send)
             return
+        client = Client(scope, receive, self._stopping)
         try:
-            secret, caller = await self._caller(HTTPConnection(scope))
+            await self._answer_known(scope, client, send)
+        finally:
+            client.close()
+
+    async def _answer_known(self, scope: Scope, client: Client, send: Send) -> None:
+        """Answer a request if its credential is valid; else refuse it."""
+        receive = client.receive
+        try:
+            secret, caller = await self._caller(HTTPConnection(scope), client.wait)
+        except TooManyWaitError as problem:
+            await hang_up(problem, scope, receive, send)
+            return
         except ProblemError as problem:
-            if problem.status != 401:
-                await self._strangers.refuse(_address_of(scope))
             answer = _to_sign_in(HTTPConnection(scope)) if problem.status == 401 else None
             if answer is None:
                 await refuse(problem, scope, receive, send)
@@ -98,14 +112,20 @@ class AccessMiddleware:
         if watched.was_ended:
             await watched.finish()
 
-    async def _caller(self, request: HTTPConnection) -> tuple[str, Caller]:
+    async def _caller(self, request: HTTPConnection, wait: Wait) -> tuple[str, Caller]:
         """The credential of a request, and who makes it."""
         is_program = is_under(path_of(request.scope), PROGRAMS)
-        secret = secret_of(only_one(request.headers, "Authorization") or "")
+        address = _address_of(request.scope)
+        try:
+            secret = secret_of(only_one(request.headers, "Authorization") or "")
+        except ProblemError:
+            # Whatever else is refused is no wrong credential, and does not use up the allowance of an address.
+            await self._strangers.refuse(address, wait)
+            raise
         by_cookie = secret is None and not is_program
         if by_cookie:
             secret = request.cookies.get(CREDENTIAL_COOKIE)
-        grant = await self._strangers.authenticate(secret or None, _address_of(request.scope))
+        grant = await self._strangers.authenticate(secret or None, address, wait)
         if secret is None or grant is None:
             raise ProblemError(
                 401,

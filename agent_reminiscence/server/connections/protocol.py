@@ -11,6 +11,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from agent_reminiscence.server.connections.registry import Connections
+from agent_reminiscence.server.guards.refusal import HANG_UP
 
 # What uvicorn would log for each request that nobody can read; they are counted.
 _MALFORMED: Final = "Invalid HTTP request received."
@@ -95,6 +96,8 @@ class BoundedProtocol(H11Protocol):
         before = self.cycle
         super().handle_events()
         if self.cycle is not before and not self.cycle.response_complete:
+            # Before it is worked on: its task has not begun.
+            self.cycle.scope["extensions"] = {HANG_UP: self._hang_up}
             self._is_idle = False
             self._registry.busy(self)
             if self._head_timer is not None:
@@ -126,16 +129,25 @@ class BoundedProtocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP, and count it."""
         self._registry.metrics.malformed()
-        if self.cycle is not None and not self.cycle.response_complete:
-            # Whoever works on the request, whose body is what cannot be read, has nobody to answer.
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
+        # Whoever works on the request, whose body is what cannot be read, has nobody to answer.
+        self._forsake_request()
         try:
             super().send_400_response(msg)
         except h11.LocalProtocolError:
             # In the middle of an answer.
             self.transport.close()
         self._close_soon()
+
+    def _forsake_request(self) -> None:
+        """Let whoever works on a request see that its client is gone."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+
+    def _hang_up(self) -> None:
+        """Close it at once, whatever is still answered."""
+        self._forsake_request()
+        self.transport.abort()
 
     def _unsupported_upgrade_warning(self) -> None:
         """Say nothing of it: any client may ask, and is answered as if it had not."""

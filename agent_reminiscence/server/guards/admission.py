@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_reminiscence.server.access.grants import Caller
 from agent_reminiscence.server.access.limiter import network_of
+from agent_reminiscence.server.guards.client import Client
 from agent_reminiscence.server.guards.gate import Gate
 from agent_reminiscence.server.guards.refusal import Patience, refuse
 from agent_reminiscence.server.paths import PROBES, QUESTIONS, STATIC, UPLOADS, is_under, path_of
@@ -206,7 +207,12 @@ class Admission:
 
     async def _refuse(self, problem: ProblemError, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request, but not at once."""
-        await self._patience.wait(_subject_of(scope), stopping=self._load.stopping)
+        client = Client(scope, receive, self._load.stopping)
+        try:
+            if not await self._patience.wait(_subject_of(scope), client.wait):
+                problem.headers["Connection"] = "close"
+        finally:
+            client.close()
         await refuse(problem, scope, receive, send)
 
     def _overloaded(self) -> ProblemError:

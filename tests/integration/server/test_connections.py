@@ -18,6 +18,7 @@ from starlette.responses import Response
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.server import ServerConfig
+from agent_reminiscence.server.access import strangers
 from agent_reminiscence.server.connections.acceptor import Acceptor
 from agent_reminiscence.server.connections.registry import Connections
 from agent_reminiscence.server.process import Server
@@ -241,6 +242,49 @@ async def test_forged_keys_that_wait_for_their_refusal_keep_nobody_out(unopened:
         for task in forging:
             task.cancel()
         await asyncio.gather(*forging, return_exceptions=True)
+
+
+@pytest.mark.parametrize("body", ["", "Content-Length: 5\r\n"])
+async def test_a_refusal_waits_no_longer_than_its_client_or_the_server(unopened: AgentMem, body: str) -> None:
+    """Of forged keys whose clients have gone nothing is left, whether or not a body was still to come."""
+    async with _on_stage(unopened, wrong_credentials_per_minute=1, refusal_delay_seconds=60) as stage:
+        for number in range(20):
+            await stage.connect(_request("/v1/count", method="POST", token=f"forged-{number}", more=body))
+        # One is within the allowance.
+        await stage.until(lambda: stage.figure("reminiscence_http_requests_in_flight") == 19)
+        for writer in stage.writers:
+            writer.close()
+        await stage.until(lambda: stage.figure("reminiscence_http_requests_in_flight") == 0)
+
+        reader, _ = await stage.connect(_request("/v1/count", token=None))
+        late, _ = await stage.connect(_request("/v1/count", token="forged"))
+        await stage.until(lambda: stage.figure("reminiscence_http_requests_in_flight") == 2)
+        stage.server.app.state.stopping.set()
+        assert [await _status(reader), await _status(late)] == [401, 401]
+
+
+async def test_a_flood_of_forged_keys_is_hung_up_on(
+    unopened: AgentMem, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Beyond as many as may wait; whoever is known is answered, and nothing is logged."""
+    monkeypatch.setattr(strangers, "MOST_WAITING", 3)
+    async with _on_stage(unopened, wrong_credentials_per_minute=1, refusal_delay_seconds=60) as stage:
+        stage.may_answer.set()
+        for token, status in ((_TOKEN, 200), (None, 401)):
+            reader, _ = await stage.connect(_request("/v1/slow", token=token))
+            assert await _status(reader) == status
+        for number in range(3):
+            await stage.connect(_request("/v1/slow", token=f"forged-{number}"))
+            await stage.connect(_request("/v1/slow", token=None))
+        await stage.until(lambda: stage.figure("reminiscence_http_requests_in_flight") == 6)
+        with caplog.at_level(logging.WARNING):
+            for token in ("forged", None):
+                reader, _ = await stage.connect(_request("/v1/slow", token=token))
+                assert await _rest(reader) == b""
+            reader, _ = await stage.connect(_request("/v1/slow"))
+            assert await _status(reader) == 200
+        assert caplog.messages == []
+        assert stage.figure("reminiscence_http_refused_total", reason="too-many-requests") == 2
 
 
 async def test_what_is_no_http_is_counted_and_not_logged(stage: _Stage, caplog: pytest.LogCaptureFixture) -> None:

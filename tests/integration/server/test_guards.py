@@ -21,7 +21,9 @@ from starlette.responses import Response, StreamingResponse
 from agent_reminiscence import AgentMem
 from agent_reminiscence.server import ServerConfig, create_app
 from agent_reminiscence.server.access.authenticators import Authenticator, LocalToken
+from agent_reminiscence.server.access.grants import Grant
 from agent_reminiscence.server.access.grants import Scope as AccessScope
+from agent_reminiscence.server.problems import ProblemError
 from tests.support.rest import TENANT_SCOPES, Credentials, grant
 from tests.support.serving import Served, serve
 
@@ -607,6 +609,34 @@ async def test_whoever_forges_many_keys_is_told_so_slowly_and_others_are_not(uno
             for one in late:
                 one.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+
+
+async def test_only_wrong_credentials_use_up_an_addresss_allowance(unopened: AgentMem) -> None:
+    """Not what a valid key may not do, nor what cannot be checked; two of the same header are as good as none."""
+
+    class _Away(Credentials):
+        async def authenticate(self, secret: str) -> Grant | None:
+            if secret == "unchecked":
+                raise ProblemError(503, "store-unavailable", "the store is away")
+            return await super().authenticate(secret)
+
+    credentials = _Away({_TOKEN: grant("ida")})
+    settings = {"wrong_credentials_per_minute": 1, "refusal_delay_seconds": 60}
+    async with _on_stage(unopened, credentials, **settings) as stage:
+        for _ in range(3):
+            assert (await stage.client.get("/v1/slow", headers={"X-External-Id": "joe"})).status_code == 403
+            async with stage.served.with_token("unchecked") as other:
+                assert (await other.get("/v1/slow")).status_code == 503
+        async with stage.served.with_token(None) as nobody:
+            repeated = [("Authorization", "Bearer a"), ("Authorization", "Bearer b")]
+            assert (await nobody.get("/v1/slow", headers=repeated)).status_code == 400
+            late = asyncio.create_task(nobody.get("/v1/slow", headers=repeated))
+            await asyncio.sleep(0.2)
+            assert not late.done()
+            # After that, what is no wrong credential is still told at once.
+            assert (await stage.client.get("/v1/slow", headers={"X-External-Id": "joe"})).status_code == 403
+            late.cancel()
+            await asyncio.gather(late, return_exceptions=True)
 
 
 # Failures --------------------------------------------------------------------------------------------------------

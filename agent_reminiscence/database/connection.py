@@ -49,6 +49,9 @@ IDLE_TIMEOUT: Final = "idle_in_transaction_session_timeout"
 # Begins a transaction that writes, on a connection without a pool.
 BEGIN_WRITE: Final = f"BEGIN; SET LOCAL {IDLE_TIMEOUT} = '{IDLE_WRITE_SECONDS}s'"
 
+# What our sessions call themselves in pg_stat_activity.
+APPLICATION_NAME: Final = "agent_reminiscence"
+
 # The number of lookups from which planning pays: a bad plan reads this many rows for each.
 _PLANNED_LOOKUPS = 256
 Params = Mapping[str, Any]
@@ -169,7 +172,7 @@ async def open_connection(settings: ConnectionSettings, telemetry: Telemetry | N
                 username=settings.user,
                 password=settings.password,
                 db_name=settings.database,
-                application_name="agent_reminiscence",
+                application_name=APPLICATION_NAME,
                 connect_timeout_sec=CONNECT_TIMEOUT_SECONDS,
                 # Has no effect on a Unix socket.
                 tcp_user_timeout_sec=TCP_SILENCE_SECONDS,

@@ -16,6 +16,7 @@ from typing import Final, Literal
 from agent_reminiscence.config.constants import APP_ROLE, SCHEMA_NAME
 from agent_reminiscence.database.announcements import Announcements
 from agent_reminiscence.database.connection import (
+    APPLICATION_NAME,
     IDLE_READ_SECONDS,
     IDLE_TIMEOUT,
     IDLE_WRITE_SECONDS,
@@ -42,6 +43,10 @@ _logger = logging.getLogger("agent_reminiscence.database")
 
 # Extra time after the statement timeout for an answer to arrive; after that the server counts as lost.
 ANSWER_GRACE_SECONDS: Final = 5.0
+
+# How long after the first look a write must still wait with the same answer to count as frozen: a process that is only
+# slow is seldom met waiting with the same one twice.
+_SECOND_LOOK_SECONDS: Final = 1.0
 
 _SQL = load_queries("sql", "postgres_manager")
 
@@ -369,11 +374,26 @@ class PostgresManager:
         if read_only or not connection.has_timed_out or connection.is_broken:
             return
         try:
-            ended = await connection.fetch_all(_SQL["end_frozen_writes"], {"seconds": float(IDLE_WRITE_SECONDS)})
+            ended = await self._end_frozen_writes(connection)
         except StoreError:
             return  # what timed out is raised, and whoever times out next tries again
         if ended:
-            _logger.warning("ended %d writes whose processes did not take the server's answer", len(ended))
+            _logger.warning("ended %d writes whose processes did not take the server's answer", ended)
+
+    @staticmethod
+    async def _end_frozen_writes(connection: SqlExecutor) -> int:
+        """End this package's writes that wait with the same answer at two looks; returns how many.
+
+        Outside a transaction: within one, pg_stat_activity stays as it was at the first look.
+        """
+        frozen = await connection.fetch_all(
+            _SQL["find_frozen_writes"],
+            {"application": APPLICATION_NAME, "schema": SCHEMA_NAME, "seconds": float(IDLE_WRITE_SECONDS)},
+        )
+        if not frozen:
+            return 0
+        await asyncio.sleep(_SECOND_LOOK_SECONDS)
+        return sum([len(await connection.fetch_all(_SQL["end_frozen_write"], one)) for one in frozen])
 
     async def _finish(self, connection: SqlExecutor, command: str, *, read_only: bool = False) -> None:
         if command == "ROLLBACK":

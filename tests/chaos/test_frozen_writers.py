@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
@@ -18,8 +17,10 @@ import pytest
 
 from agent_reminiscence import AgentMem, Config, ReminiscenceError, StoreTimeoutError
 from agent_reminiscence.database.connection import SqlExecutor
+from tests.conftest import TestServer
 from tests.support.chaos.watching import watching
 from tests.support.command_line import CHECKOUT, clean_environment, environment
+from tests.support.factories import superuser
 
 MakeConfig = Callable[..., Config]
 Call = Callable[[AgentMem, str, UUID], Awaitable[Any]]
@@ -167,47 +168,139 @@ async def test_a_frozen_writer_holds_up_its_tenant_for_seconds_only(
         await children.end()
 
 
-# Stops itself while it receives an answer that is larger than what lies between it and the server.
-_FROZEN_WHILE_RECEIVING = """
-import asyncio, os, signal, threading
+# Receives answers that are larger than what lies between it and the server, for ever: in a write that holds a stream's
+# lock, in a transaction of another program that has written too, or in one of this package that holds no lock of ours.
+_RECEIVING = """
+import asyncio, sys
 from agent_reminiscence import AgentMem, Config
+from agent_reminiscence.database.connection import ConnectionSettings, open_connection
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 
-async def main():
+async def receive(db):
+    (row,) = await db.fetch_all("SELECT pg_backend_pid() AS pid")
+    print(row["pid"], flush=True)
+    while True:
+        await db.fetch_all("SELECT repeat('x', 10000000) AS x FROM generate_series(1, 20)")
+
+async def write():
     async with AgentMem(Config(worker=False)) as memory:
         store = memory._parts.services.ledger._store
         assert isinstance(store, PostgresManager)
         async with store.transaction("frozen") as db:
             await EventLedger().lock(db, "frozen")
-            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGSTOP)).start()
-            while True:
-                await db.fetch_all("SELECT repeat('x', 10000000) AS x FROM generate_series(1, 20)")
+            await receive(db)
 
-asyncio.run(main())
+async def stand_beside(name):
+    db = await open_connection(ConnectionSettings.from_dsn(Config().postgres_dsn.get_secret_value()))
+    if name == "another":
+        await db.execute_script("SET application_name = 'another program'")
+    await db.execute_script("BEGIN; SELECT pg_current_xact_id()")
+    await receive(db)
+
+asyncio.run(write() if sys.argv[1] == "writer" else stand_beside(sys.argv[1]))
+"""
+_SESSION = """
+SELECT wait_event, backend_xid IS NOT NULL AS writes, query_start::text AS began,
+    query_start < clock_timestamp() - interval '10 s' AS is_old
+FROM pg_stat_activity
+WHERE pid = $(pid)p::int
 """
 
 
-async def test_one_that_is_frozen_while_it_receives_an_answer_is_ended_by_whoever_waited_in_vain(
-    config: MakeConfig,
-) -> None:
-    """No timeout of the server ends it; the first call that times out does, and the next one succeeds."""
-    settings = config(statement_timeout_seconds=12.0)
-    async with AgentMem(settings) as memory:
-        await memory.create_active_memory("frozen", "Old", "Ana: A note.")
-        child = subprocess.Popen(  # noqa: ASYNC220 - it stops itself, which asyncio does not tell
-            [sys.executable, "-c", _FROZEN_WHILE_RECEIVING],
+class _Receiver:
+    """A process that is frozen while it receives an answer.
+
+    Attributes:
+        session: Its session on the server.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process, session: int) -> None:
+        self._process = process
+        self.session = session
+
+    @classmethod
+    async def start(cls, kind: str, settings: Config) -> _Receiver:
+        """Begin to receive."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            _RECEIVING,
+            kind,
             env=clean_environment() | environment(settings) | {"PYTHONPATH": str(CHECKOUT)},
+            stdout=asyncio.subprocess.PIPE,
         )
+        assert process.stdout is not None
         try:
-            assert os.WIFSTOPPED(await asyncio.to_thread(lambda: os.waitpid(child.pid, os.WUNTRACED)[1]))
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                return cls(process, int(await process.stdout.readline()))
+        except BaseException:
+            process.kill()
+            raise
+
+    async def freeze(self, db: SqlExecutor) -> None:
+        """Stop it where the server waits for it to take more of an answer, and make sure that it goes on waiting."""
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            while True:
+                if await self._waits_for_client(db):
+                    os.kill(self._process.pid, signal.SIGSTOP)
+                    # The rest of the answer may fit into what lies between them; then another answer is tried.
+                    before = await self._began(db)
+                    await asyncio.sleep(0.5)
+                    if await self._waits_for_client(db) and await self._began(db) == before:
+                        return
+                    os.kill(self._process.pid, signal.SIGCONT)
+                await asyncio.sleep(0.001)
+
+    async def _waits_for_client(self, db: SqlExecutor) -> bool:
+        session = await self.look(db)
+        assert session is not None
+        return bool(session["wait_event"] == "ClientWrite")
+
+    async def _began(self, db: SqlExecutor) -> object:
+        session = await self.look(db)
+        return None if session is None else session["began"]
+
+    async def look(self, db: SqlExecutor) -> dict[str, Any] | None:
+        """Its session as the server sees it; None if it has been ended."""
+        return await db.fetch_one(_SESSION, {"pid": self.session})
+
+    async def end(self) -> None:
+        """Leave none behind, frozen or not."""
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.communicate()
+
+
+async def test_one_that_is_frozen_while_it_receives_an_answer_is_ended_by_whoever_waited_in_vain(
+    config: MakeConfig, test_server: TestServer, database: str
+) -> None:
+    """No timeout of the server ends it; the first call that times out does, and the next one succeeds.
+
+    Nobody else is ended: neither another program that uses the same login, nor a session that holds no lock of ours.
+    """
+    settings = config(statement_timeout_seconds=12.0)
+    receivers: dict[str, _Receiver] = {}
+    async with AgentMem(settings) as memory, superuser(test_server, database) as db:
+        await memory.create_active_memory("frozen", "Old", "Ana: A note.")
+        try:
+            for kind in ("another", "lockless", "writer"):
+                receivers[kind] = await _Receiver.start(kind, settings)
+                await receivers[kind].freeze(db)
 
             with pytest.raises(StoreTimeoutError):
                 await memory.create_active_memory("frozen", "Beside", "Ana: Written in vain.")
             await memory.create_active_memory("frozen", "Beside", "Ana: Written meanwhile.")
+
+            assert await receivers["writer"].look(db) is None
+            for kind in ("another", "lockless"):
+                session = await receivers[kind].look(db)
+                assert session is not None, kind
+                # Otherwise it would prove nothing.
+                assert (session["wait_event"], session["writes"], session["is_old"]) == ("ClientWrite", True, True)
         finally:
-            child.kill()
-            child.wait()
+            for receiver in receivers.values():
+                await receiver.end()
         assert {note.title for note in await memory.get_active_memories("frozen")} == {"Old", "Beside"}
 
 

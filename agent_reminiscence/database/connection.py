@@ -39,9 +39,9 @@ _MOST_DEFERRED = 16
 # How long a server that does not respond on one connection may take to accept another one.
 _ALIVE_SECONDS = 2.0
 
-# How long a transaction that may hold locks can be silent before the server ends it. Ours waits for nothing but the
-# server, so one that is silent for so long is frozen, or its machine is; others wait for its locks meanwhile, up to
-# their statement timeout.
+# How long a transaction that may hold locks can be silent before the server ends it. Ours waits for the server and for
+# its own process's computing, so one that is silent for so long is frozen, or its machine is; others wait for its locks
+# meanwhile, up to their statement timeout. An import, which reads a file within its write, sets the limit below.
 IDLE_WRITE_SECONDS: Final = 10
 # One that only reads locks out no writer, and may wait for an embedder in this process, for Neo4j or for a file.
 IDLE_READ_SECONDS: Final = 300

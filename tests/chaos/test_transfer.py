@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -24,9 +25,11 @@ from agent_reminiscence import (
     MemoryNotFoundError,
     StoreUnavailableError,
 )
+from agent_reminiscence.database import postgres_manager
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.memory import WriteOutcome
 from agent_reminiscence.resilience import retries
+from agent_reminiscence.services.transfer.event_reader import EventFileReader
 from tests.chaos.conftest import Repetitions
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.support.chaos import stories
@@ -335,6 +338,29 @@ async def test_of_many_imports_of_one_file_at_once_exactly_one_does_the_work(
         assert sorted(report.imported for report in reports) == [0, 0, 0, 0, head]
         assert {report.head for report in reports} == {head}
     assert (await memory.admin.verify()).ok
+
+
+async def test_a_file_that_is_slow_to_read_does_not_end_its_import(
+    config: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk or a network share may take longer for a batch than a write may otherwise be silent."""
+    monkeypatch.setattr(postgres_manager, "IDLE_WRITE_SECONDS", 1)
+    batches = EventFileReader.batches
+
+    def slow_batches(reader: EventFileReader, size: int = 500) -> Iterator[list[Event]]:
+        for batch in batches(reader, size):
+            time.sleep(3)
+            yield batch
+
+    async with AgentMem(config()) as memory:
+        await memory.create_active_memory("house", "Gate", "The gate is green.")
+        await memory.admin.export("house", tmp_path / "house.jsonl")
+        monkeypatch.setattr(EventFileReader, "batches", slow_batches)
+
+        report = await memory.admin.import_(tmp_path / "house.jsonl", "copy")
+
+        assert report.imported == 1
+        assert (await memory.admin.verify("copy")).ok
 
 
 @pytest.mark.parametrize("loss", ["message", "answer"])

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
-from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.connection import IDLE_READ_SECONDS, IDLE_TIMEOUT, SqlExecutor
 from agent_reminiscence.database.repositories.event_ledger import (
     StreamState,
     event_digest,
@@ -39,6 +39,10 @@ from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.services.vectors.renewal import NormRenewal
 
 _logger = logging.getLogger("agent_reminiscence.transfer")
+
+# An import reads its file within the write, a batch at a time: of all that is ours, only that may wait for a disk or a
+# network share. What is read is not kept, as a file may be larger than memory.
+_WAITS_FOR_A_FILE = {IDLE_TIMEOUT: f"{IDLE_READ_SECONDS}s"}
 
 # By how much the clocks of two machines may differ.
 _CLOCKS_DIFFER_BY = timedelta(minutes=5)
@@ -192,7 +196,7 @@ class TransferService:
             header = await asyncio.to_thread(reader.check)
             tenant = validation.external_id(header.external_id) if external_id is None else external_id
             arrival = _Arrival(Replay(header.external_id), tenant)
-            async with self._store.transaction(tenant) as db:
+            async with self._store.transaction(tenant, settings=_WAITS_FOR_A_FILE) as db:
                 await self._ledger.lock(db, tenant)
                 state = await self._ledger.describe(db, tenant)
                 assert state is not None

@@ -7,15 +7,15 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from agent_reminiscence import AgentMem, Config, ReminiscenceError
 from agent_reminiscence.config.constants import EMBEDDED_DATABASE
-from agent_reminiscence.database.connection import ConnectionSettings, open_connection
+from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
 from agent_reminiscence.database.embedded import EmbeddedPostgres
 from agent_reminiscence.services.upkeep.doctor import diagnose
 from agent_reminiscence.services.upkeep.doctor_checks import Diagnosis
@@ -26,6 +26,11 @@ pytestmark = [
 ]
 
 _PAGE_BYTES = 8192
+# Whoever reads ben's events meets an error that says nothing of damage.
+_FAIL_FOR_BEN = """
+CREATE POLICY failing ON reminiscence.memory_event AS RESTRICTIVE
+USING (1 / CASE current_setting('reminiscence.external_id') WHEN 'ben' THEN 0 ELSE 1 END = 1)
+"""
 _FILES = """
 SELECT pg_relation_filepath({column}) AS path
 FROM pg_partition_tree('reminiscence.memory_event') AS part
@@ -42,16 +47,23 @@ def config() -> Iterator[Config]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _files(config: Config, column: str) -> list[Path]:
+@asynccontextmanager
+async def _superuser(config: Config) -> AsyncIterator[SqlExecutor]:
     assert config.data_dir is not None
     server = EmbeddedPostgres(config.data_dir)
     address = await server.start()
     db = await open_connection(ConnectionSettings(address.host, address.port, address.superuser, EMBEDDED_DATABASE))
     try:
-        rows = await db.fetch_all(_FILES.format(column=column))
+        yield db
     finally:
         db.close()
         await server.stop()
+
+
+async def _files(config: Config, column: str) -> list[Path]:
+    assert config.data_dir is not None
+    async with _superuser(config) as db:
+        rows = await db.fetch_all(_FILES.format(column=column))
     return [config.data_dir / "postgres" / row["path"] for row in rows]
 
 
@@ -104,3 +116,30 @@ async def test_a_damaged_page_of_the_ledger_is_a_problem(config: Config, column:
     async with AgentMem(config) as memory:
         with suppress(ReminiscenceError):
             assert not (await memory.admin.verify("ana")).ok
+
+
+async def test_a_stream_that_cannot_be_read_for_another_reason_hides_no_damage(config: Config) -> None:
+    """The others are read, before it and after it; damage is told first, and how many were not read as well."""
+    async with AgentMem(config) as memory:
+        for tenant, paragraphs in (("ana", 9), ("ben", 6), ("cleo", 3)):
+            # The doctor reads those with most chunks first.
+            text = "\n\n".join(f"The gate of house {number} is green." for number in range(paragraphs))
+            await memory.create_active_memory(tenant, "Note", text)
+        await memory.admin.verify(None)
+    async with _superuser(config) as db:
+        await db.execute_script(_FAIL_FOR_BEN)
+
+    status, detail = _found(await diagnose(lambda: config), "ledger")
+
+    assert status == "skipped"
+    assert detail.startswith("the events of 2 external_ids can be read; 1 could not be read, 'ben' the first of them: ")
+    assert "division by zero" in detail
+
+    for file in await _files(config, "relid"):
+        _damage(file, page=0)
+
+    status, detail = _found(await diagnose(lambda: config), "ledger")
+
+    assert status == "problem"
+    assert detail.startswith("the events of 2 external_ids cannot be read: 'ana', 'cleo'; ")
+    assert "; 1 could not be read, 'ben' the first of them: " in detail

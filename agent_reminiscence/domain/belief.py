@@ -30,6 +30,9 @@ class Reflection(FrozenModel):
 # What a reflection names as its grounds, and what its model was shown: its text may repeat any of it.
 _GROUNDS: Final = ("based_on", "rests_on")
 
+READ_KEYS: Final = frozenset({*Reflection.model_fields, *_GROUNDS})
+"""What is read of a reflection's payload: by erasures, by what is projected from it, and by views."""
+
 
 def grounds_of(payload: Mapping[str, Any]) -> Iterator[UUID]:
     """The events that a reflection rests on, by its payload, in which somebody may have put anything."""

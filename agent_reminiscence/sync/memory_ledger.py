@@ -44,6 +44,7 @@ class MemoryLedger(Twin):
             kind: Lower-case words joined by dots, outside the prefix `memory.`.
             payload: A JSON object of at most 32 MiB. Of one of more than 1 MiB, the large values stand in events of
                 kind `memory.value_part` right before this one, which has `memory.divided` instead; `whole` reads them.
+                What a reflection believes and names always stands in its own event, within 1 MiB.
                 If secrets in its keys and strings were redacted, `memory.redactions` in it says how often each rule
                 matched.
             turn: Number of the turn in its conversation, from 0.

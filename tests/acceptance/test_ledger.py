@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -427,6 +428,22 @@ async def test_an_erasure_takes_a_divided_reflection_with_what_it_rests_on(memor
     assert (await memory.admin.verify_erased(receipt, text="pier")).ok
     assert (await memory.admin.verify(tenant)).ok
     assert (await memory.ledger.whole(kept)).payload == {"picture": "x" * 1_200_000}
+
+
+@pytest.mark.thorough
+async def test_a_divided_reflection_is_erased_with_any_of_its_many_grounds(memory: AgentMem, tenant: str) -> None:
+    """What it names stays in its event, where an erasure looks for it."""
+    seen = await memory.ledger.append(tenant, "world.seen", {"text": "The pier is red."}, conversation_id="pier")
+    others = [str(uuid4()) for _ in range(1_800)]
+    for name in ("based_on", "rests_on"):
+        payload: dict[str, Any] = {"belief": "Piers are red.", "transcript": "pier " * 220_000}
+        payload[name] = [*others, str(seen.event_id)]
+        await memory.ledger.append(tenant, "agent.reflected", payload, actor="mara")
+
+    receipt = await memory.admin.erase(tenant, conversation_id="pier")
+
+    assert [one.kind for one in await all_events(memory, tenant) if not one.is_erased] == ["memory.erased"]
+    assert (await memory.admin.verify_erased(receipt, text="pier")).ok
 
 
 async def test_a_divided_payload_survives_export_and_import(memory: AgentMem, tenant: str, tmp_path: Path) -> None:

@@ -21,8 +21,10 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 from agent_reminiscence.config.constants import MAX_EVENT_PAYLOAD_BYTES
-from agent_reminiscence.domain.event import DIVIDED_KEY
+from agent_reminiscence.domain.belief import READ_KEYS, REFLECTED
+from agent_reminiscence.domain.event import DIVIDED_KEY, USER_REDACTIONS_KEY
 from agent_reminiscence.domain.exact_json import flatten, restore
+from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services.validation import MAX_QUERY_CHARACTERS
 
 MAX_DIVIDED_PAYLOAD_BYTES: Final = 32 * MAX_EVENT_PAYLOAD_BYTES
@@ -30,6 +32,10 @@ MAX_DIVIDED_PAYLOAD_BYTES: Final = 32 * MAX_EVENT_PAYLOAD_BYTES
 
 # Of all values that stay in the event itself.
 _KEPT_BYTES: Final = 65_536
+# Of what `memory.divided` says.
+_NAMED_BYTES: Final = 1_024
+# By kind: what an erasure or a projection reads, so that it may not be in another event.
+_READ_KEYS: Final = {REFLECTED: READ_KEYS}
 # Of one part's payload, without its few other fields.
 _PART_BYTES: Final = 900_000
 _PIECE_BYTES: Final = 700_000
@@ -54,13 +60,27 @@ class Divided:
     parts: tuple[dict[str, Any], ...] = ()
 
 
-def divide(payload: dict[str, Any]) -> Divided:
-    """A payload as one event holds it, or several."""
+def divide(kind: str, payload: dict[str, Any]) -> Divided:
+    """A payload as one event of `kind` holds it, or several.
+
+    Raises:
+        InvalidInputError: What has to stand in the event itself has no room there.
+    """
     if _bytes_of(payload) <= MAX_EVENT_PAYLOAD_BYTES:
         return Divided(payload)
-    kept: dict[str, Any] = {}
-    size = 0
+    kept = {
+        key: value for key, value in payload.items() if key in _READ_KEYS.get(kind, ()) or key == USER_REDACTIONS_KEY
+    }
+    size = _bytes_of(kept)
+    if size > MAX_EVENT_PAYLOAD_BYTES - _NAMED_BYTES:
+        raise InvalidInputError(
+            f"{', '.join(sorted(kept))} in the payload of {kind!r} take {size:,} bytes as JSON, and the limit is"
+            f" {MAX_EVENT_PAYLOAD_BYTES - _NAMED_BYTES:,}: they have to stand in one event; name fewer events, or write"
+            " several reflections"
+        )
     for key, value in sorted(payload.items(), key=_bytes_of):
+        if key in kept:
+            continue
         size += _bytes_of((key, value))
         if size > _KEPT_BYTES:
             break

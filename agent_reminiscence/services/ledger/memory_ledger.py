@@ -71,6 +71,7 @@ class MemoryLedger:
             kind: Lower-case words joined by dots, outside the prefix `memory.`.
             payload: A JSON object of at most 32 MiB. Of one of more than 1 MiB, the large values stand in events of
                 kind `memory.value_part` right before this one, which has `memory.divided` instead; `whole` reads them.
+                What a reflection believes and names always stands in its own event, within 1 MiB.
                 If secrets in its keys and strings were redacted, `memory.redactions` in it says how often each rule
                 matched.
             turn: Number of the turn in its conversation, from 0.
@@ -171,7 +172,7 @@ class MemoryLedger:
         ).payload
 
     async def _append(self, request: AppendRequest) -> Event:
-        divided = await beside(lambda: divide(request.payload), value=request.payload)
+        divided = await beside(lambda: divide(request.kind, request.payload), value=request.payload)
         async with self._store.transaction(request.external_id) as db:
             retried = await self._projector.begin(db, request)
             if retried is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from hypothesis import example, given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from agent_reminiscence.config.constants import MAX_EVENT_PAYLOAD_BYTES
 from agent_reminiscence.domain.erasure import event_says
 from agent_reminiscence.domain.event import EventKind
+from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services.ledger import division
 from agent_reminiscence.services.ledger.division import divide, parts_of, put_together
 
@@ -38,12 +40,13 @@ def test_any_payload_comes_back_as_it_was(payload: dict[str, Any]) -> None:
         for name, size in {
             "MAX_EVENT_PAYLOAD_BYTES": 100,
             "_KEPT_BYTES": 40,
+            "_NAMED_BYTES": 0,
             "_PART_BYTES": 150,
             "_PIECE_BYTES": 60,
             "_OVERLAP": 9,
         }.items():
             small.setattr(division, name, size)
-        divided = divide(payload)
+        divided = divide("world.seen", payload)
 
     stored, parts = _stored(divided.payload), [_stored(part) for part in divided.parts]
     assert put_together(stored, parts) == payload
@@ -61,7 +64,7 @@ def test_each_event_is_within_the_limit_and_small_values_stay(character: str) ->
     text = character * 690_000 + name + character * 900_000
     payload = {"about": "ana", "image": text, "outputs": [character * 100_000] * 12}
 
-    divided = divide(payload)
+    divided = divide("world.seen", payload)
 
     assert divided.payload["about"] == "ana"
     assert divided.payload.keys() == {"about", "memory.divided"}
@@ -76,7 +79,35 @@ def test_each_event_is_within_the_limit_and_small_values_stay(character: str) ->
 
 def test_how_values_are_marked_is_no_text() -> None:
     """An erasure by "list" or "piece" reaches nobody's pictures."""
-    divided = divide({"a": ["x" * 1_500_000, {"b": 1}]})
+    divided = divide("world.seen", {"a": ["x" * 1_500_000, {"b": 1}]})
 
     for word in ("list", "object", "piece", "repeated", "ends", "value", "number"):
         assert not any(event_says(EventKind.VALUE_PART, part, word) for part in divided.parts), word
+
+
+def test_what_is_read_of_a_reflection_stays_in_its_event() -> None:
+    """However large it is: an erasure finds by it what rests on an erased event."""
+    read = {
+        "belief": "Piers are red. " * 10_000,
+        "based_on": [str(uuid4()) for _ in range(6_000)],
+        "rests_on": [str(uuid4()) for _ in range(6_000)],
+        "replaces": str(uuid4()),
+        "contradicts": [str(uuid4()) for _ in range(2_000)],
+    }
+    payload = {**read, "small": 1, "transcript": "x" * 1_100_000, "memory.redactions": {"x" * 64: 1}}
+
+    divided = divide("agent.reflected", payload)
+
+    assert divided.payload.keys() == {*read, "memory.redactions", "memory.divided"}
+    assert put_together(divided.payload, divided.parts) == payload
+    # Another kind may mean anything by the same names.
+    assert divide("world.seen", payload).payload.keys() & payload.keys() == {"small", "replaces", "memory.redactions"}
+
+
+@pytest.mark.parametrize("rest", ["", "x" * 1_100_000])
+def test_a_reflection_that_names_too_much_is_refused(rest: str) -> None:
+    """With what to do about it, and without a word of what it says."""
+    payload = {"belief": "Piers are red.", "based_on": [str(uuid4()) for _ in range(27_000)], "transcript": rest}
+
+    with pytest.raises(InvalidInputError, match=r"based_on, belief in the payload of 'agent\.reflected' take 1,080,"):
+        divide("agent.reflected", payload)

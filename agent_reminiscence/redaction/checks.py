@@ -116,15 +116,76 @@ def _assigned(match: re.Match[str]) -> tuple[str, int] | None:
     return value, start
 
 
+# What ends a sentence, or marks a field as mandatory; at the end of a value it says nothing about a password.
+_ENDS: Final = ".,:;!?¡¿…*"
+# Signs that words do not have in prose; behind an equals sign also those that join words there.
+_SIGNS: Final = "!@#$%^*?~"
+_JOINING_SIGNS: Final = "&+="
+# What is said about passwords, and has a digit: base64-encoded, SHA-256, 12-digit, users2.yaml.
+_TERM = re.compile(
+    r"(?i)(?:(?:base|sha|sha3|aes|rsa|utf|rot|crc|iso|rfc|md|argon|pbkdf|cve|fips|pkcs|web|oauth|tls|ntlmv?)"
+    r"[-_#]?\d{1,5}(?:id|i|d)?(?:[-_/]\w{1,16}){0,4}|\d{1,4}[x%]?(?:-[^\W\d_]{1,20}){1,4}"
+    r"|[\w./~-]{1,128}\.(?:txt|ya?ml|json|env|md|ini|conf|cfg|toml|py|js|ts|sh|sql|csv|pdf|html?|kdbx|gpg|pem|xml))"
+)
+_EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){0,4}\.[^\W\d_]{2,24}")
+# A model, a standard or an article: AES-256, COVID-19.
+_ARTICLE = re.compile(r"[A-Z]{2,8}[-/_]?\d{1,8}")
+
+
+def has_digit_or_sign(value: str, signs: str = _SIGNS) -> bool:
+    """Whether a value is more than a word, the end of a sentence aside."""
+    return any(character.isdigit() or character in signs for character in value.strip(_ENDS))
+
+
 def check_password(match: re.Match[str]) -> Span | None:
-    """A password has a digit or a symbol besides letters; otherwise it could be any word."""
+    """A password has a digit or a symbol besides letters, and a digit behind a verb; otherwise it could be any word."""
     found = _assigned(match)
     if found is None:
         return None
     value, start = found
-    if len(value) < 6 or not any(c.isdigit() or c in "!@#$%^&*+=?~" for c in value):
+    said = match.string[match.start() : start]
+    is_quoted = match["quoted"] is not None
+    core = value if is_quoted else value.strip(_ENDS)
+    has_digit = any(character.isdigit() for character in core)
+    signs = _SIGNS + _JOINING_SIGNS if "=" in said or is_quoted else _SIGNS
+    if len(value) < 6 or _TERM.fullmatch(core):
+        return None
+    if has_digit:
+        is_article = ":" not in said and "=" not in said and _ARTICLE.fullmatch(core)
+        return None if is_article else (start, start + len(value))
+    is_said = not any(sign in said for sign in ":=")
+    if is_said or _EMAIL.fullmatch(core) or not any(character in signs for character in core):
         return None
     return start, start + len(value)
+
+
+# Parts of a value; those of words that are joined (word2vec, log4shell), and numbers in hexadecimal.
+_PARTS = re.compile(r"[^\W_]+")
+_JOINED_WORDS = re.compile(r"[^\W\d_]+[24][^\W\d_]+")
+_HEXADECIMAL = re.compile(r"(?i)[0-9a-f-]+")
+# Digits with letters on both sides.
+_DIGITS_INSIDE = re.compile(r"[^\W\d_]\d+[^\W\d_]")
+_SIGN_INSIDE = re.compile(r"[^\W_][!@#$%^*?~]+[^\W_]")
+_LEAST_PART: Final = 8
+
+
+def check_ambiguous_password(match: re.Match[str]) -> Span | None:
+    """Behind a word that also means a key or a slogan: digits between letters, or all three of letter, digit and sign.
+
+    A term, an article's number, a slogan with a year and an id stay.
+    """
+    span = check_password(match)
+    if span is None:
+        return None
+    core = match.string[span[0] : span[1]].strip(_ENDS)
+    if not any(c.islower() for c in core) or _EMAIL.fullmatch(core) or _HEXADECIMAL.fullmatch(core):
+        return None
+    is_mixed = any(
+        len(part) >= _LEAST_PART and _DIGITS_INSIDE.search(part) and not _JOINED_WORDS.fullmatch(part)
+        for part in _PARTS.findall(core)
+    )
+    has_digit = any(c.isdigit() for c in core)
+    return span if is_mixed or (has_digit and len(core) >= _LEAST_PART and _SIGN_INSIDE.search(core)) else None
 
 
 # Vendors are named whose keys have no prefix of their own.

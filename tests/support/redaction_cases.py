@@ -14,6 +14,7 @@ import string
 from dataclasses import dataclass
 from typing import Final
 
+from tests.support.redaction_prose import PROSE
 from tests.support.redaction_vendor_cases import vendor_secrets
 
 _NUMBERS = random.Random(20_260_707)
@@ -477,4 +478,4 @@ def _more_lookalikes() -> list[str]:
     ]
 
 
-LOOKALIKES: Final = (*_lookalikes(), *_more_lookalikes())
+LOOKALIKES: Final = (*_lookalikes(), *_more_lookalikes(), *PROSE)

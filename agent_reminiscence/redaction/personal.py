@@ -19,6 +19,7 @@ from agent_reminiscence.redaction.checks import Check, Span
 from agent_reminiscence.redaction.rule import Rule
 
 _WORDS: Final[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("personal.toml").read_text(encoding="utf-8"))
+_ADDRESS: Final[dict[str, list[str]]] = _WORDS["address"]
 
 # RFC 5321 allows no more before the @.
 _LOCAL_CHARACTERS: Final = 64
@@ -44,12 +45,16 @@ def _named(name: str, words: list[str], number: str, check: Check, shown: str) -
 
 # E-mail --------------------------------------------------------------------------------------------------------------
 
+# A package's version with a word at its end.
+_VERSION = re.compile(r"@v?\d+\.\d+[.-]")
 _LOCAL_END = re.compile(r"[\w.!#$%&'*+=?^`{|}~-]{1,64}\Z")
 
 
 def _check_email(match: re.Match[str]) -> Span | None:
     """With what stands before the @; not the name of a user in a URL or in the address of a repository."""
     start = match.start()
+    if _VERSION.match(match[0]):
+        return None
     local = _LOCAL_END.search(match.string, max(0, start - _LOCAL_CHARACTERS), start)
     if local is None:
         return None
@@ -140,23 +145,62 @@ def _with_tail(text: str, start: int, end: int) -> Span:
     return start, end if tail is None else end + len(tail[0].rstrip(".'-"))
 
 
+# A postal code with its town; a code that could be a year is none.
+_TOWN = re.compile(
+    rf"[A-Z]{{2}}[ ]\d{{5}}(?!\d)|[A-Z]{{1,2}}\d[A-Z\d]?[ ]\d[A-Z]{{2}}(?!\w)"
+    rf"|(?<!\d)(?!(?:19|20)\d\d\b)\d{{4,6}}[ ](?:[A-Z]{{2}}[ ])?{_NAME}"
+)
+_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
+# Before an address, in a sentence that is about one.
+_ADDRESS_BEFORE = re.compile(
+    r"(?i)(?<![a-z])(?:address(?:[ ]is)?[ ]?:?|liv(?:e|es|ed|ing)[ ](?:at|on|in)|moved[ ]to"
+    r"|(?:mail|ship|deliver)(?:ed)?[ ]to)[ ]\Z"
+)
+
+
+def _if_address(match: re.Match[str], start: int, *, is_sure: bool) -> Span | None:
+    """The address that begins at `start`; without a town, only if its words are sure and its number is no year."""
+    span = _with_tail(match.string, start, match.end())
+    has_town = _TOWN.search(match.string, match.end(), span[1]) is not None
+    is_sure = is_sure and _YEAR.search(match.string, start, match.end()) is None
+    return span if is_sure or has_town else None
+
+
 def _check_english(match: re.Match[str]) -> Span | None:
-    return _with_tail(match.string, *match.span())
+    """A drive, a court or a square may be something else: it needs a town, or a sentence about addresses."""
+    before = match.string[max(0, match.start() - _STREET_CHARACTERS) : match.start()]
+    is_sure = match["sure"] is not None or _ADDRESS_BEFORE.search(before) is not None
+    return _if_address(match, match.start(), is_sure=is_sure)
 
 
 def _check_ending(match: re.Match[str]) -> Span | None:
-    """With the beginning of the name, which has a capital letter; a word alone needs a town behind it."""
+    """With the beginning of the name, which has a capital letter; a word alone or a doubtful one needs a town."""
     before = _STREET_START.search(match.string, max(0, match.start() - _STREET_CHARACTERS), match.start())
-    if before is not None and before[0].strip():
-        return _with_tail(match.string, before.start(), match.end())
-    span = _with_tail(match.string, *match.span())
-    return span if match[0][0].isupper() and span != match.span() else None
+    name = "" if before is None else before[0]
+    if before is None or not name.strip():
+        return _if_address(match, match.start(), is_sure=False) if match[0][0].isupper() else None
+    first, *others = name.split()
+    is_compound = not name.endswith(" ")
+    is_named = is_compound or (match[0][0].isupper() and (bool(others) or first.lower() not in _ADDRESS["articles"]))
+    # "Am Alten Weg", "Albert-Einstein-Ring".
+    is_street = match["sure"] is not None or first.lower() in _ADDRESS["prepositions"] or "-" in name
+    return _if_address(match, before.start(), is_sure=is_named and is_street)
+
+
+def _check_beginning(match: re.Match[str]) -> Span | None:
+    """A word that means more than a street, or one in lower case, needs a town."""
+    is_sure = match["always"] is not None or (match["sure"] is not None and match[0][0].isupper())
+    return _if_address(match, match.start(), is_sure=is_sure)
 
 
 def _check_french(match: re.Match[str]) -> Span | None:
-    """With the number before it."""
+    """With the number before it; a place has "de" before its name, or a town behind it."""
     before = _NUMBER_BEFORE.search(match.string, max(0, match.start() - _STREET_CHARACTERS), match.start())
-    return None if before is None else _with_tail(match.string, before.start(), match.end())
+    if before is None:
+        return None
+    word, name = match[0].split(None, 1)
+    is_sure = word.lower() not in {"place", "avenue", "boulevard"} or name.lower().startswith(("d", "l"))
+    return _if_address(match, before.start(), is_sure=is_sure)
 
 
 _PARTICLES = r"(?:(?:de|du|des|del|della|dei|la|le|les|los|las|da|do|dos|di|d'|l'|of|the)[ ]?)"
@@ -167,7 +211,11 @@ PERSONAL_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "email-address",
         ("@",),
-        r"@[^\W_](?:[\w-]{0,62}[^\W_])?(?:\.[^\W_](?:[\w-]{0,62}[^\W_])?){1,7}(?![\w@])",
+        # The last label has letters only, or is one in Punycode: lodash@4.17.21 and root@10.0.0.5 are no addresses.
+        (
+            r"@[^\W_](?:[\w-]{0,62}[^\W_])?(?:\.[^\W_](?:[\w-]{0,62}[^\W_])?){0,6}"
+            r"\.(?:xn--[A-Za-z0-9-]{1,58}|[^\W\d_]{2,63})(?![\w@(]|\.\d)"
+        ),
         _check_email,
         shown="ann@example.org",
     ),
@@ -292,7 +340,7 @@ PERSONAL_RULES: Final[tuple[Rule, ...]] = (
         (),
         (
             rf"(?<![\w.,:/#-])\d{{1,5}}[A-Za-z]?[ ](?:(?:{_NAME}|\d{{1,3}}(?:st|nd|rd|th))[ ]){{1,3}}"
-            rf"(?:{_either(_WORDS['address']['english'])})(?![\w-])\.?"
+            rf"(?:(?P<sure>{_either(_ADDRESS['english'])})|{_either(_ADDRESS['english_doubtful'])})(?![\w-])\.?"
         ),
         _check_english,
         seed_expression=r"\d[A-Za-z]? [A-Z0-9]",
@@ -300,24 +348,27 @@ PERSONAL_RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "postal-address",
-        tuple(_WORDS["address"]["ends"]),
-        rf"(?i)(?:{_either(_WORDS['address']['ends'])})[ ]{_NUMBER}",
+        (*_ADDRESS["ends"], *_ADDRESS["ends_doubtful"]),
+        rf"(?i)(?:(?P<sure>{_either(_ADDRESS['ends'])})|{_either(_ADDRESS['ends_doubtful'])})[ ]{_NUMBER}",
         _check_ending,
         shown="Lindenstraße 12, 10115 Berlin",
     ),
     Rule(
         "postal-address",
-        tuple(f"{word} " for word in _WORDS["address"]["french"]),
-        rf"(?i:{_either(_WORDS['address']['french'])})[ ]{_STREET}",
+        tuple(f"{word} " for word in _ADDRESS["french"]),
+        rf"(?i:{_either(_ADDRESS['french'])})[ ]{_STREET}",
         _check_french,
         shown="12 rue de la Paix, 75002 Paris",
     ),
     Rule(
         "postal-address",
-        tuple(word for word in _WORDS["address"]["begins"]),
-        rf"(?i)(?<!\w)(?:{_either(_WORDS['address']['begins'])})[ ](?-i:{_STREET}),?[ ](?:n[.º°]?[ ]?)?{_NUMBER}",
-        _check_english,
-        shown="Calle Mayor 5, 28013 Madrid; Via Roma 10; ул. Ленина 5",
+        (*_ADDRESS["begins_always"], *_ADDRESS["begins"], *_ADDRESS["begins_doubtful"]),
+        (
+            rf"(?i)(?<!\w)(?:(?P<always>{_either(_ADDRESS['begins_always'])})|(?P<sure>{_either(_ADDRESS['begins'])})"
+            rf"|{_either(_ADDRESS['begins_doubtful'])})[ ](?-i:{_STREET}),?[ ](?:n[.º°]?[ ]?)?{_NUMBER}"
+        ),
+        _check_beginning,
+        shown="Calle Mayor 5; Via Roma 10, 00184 Roma; ул. Ленина 5",
     ),
 )
 

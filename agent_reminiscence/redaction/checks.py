@@ -124,7 +124,9 @@ _JOINING_SIGNS: Final = "&+="
 # What is said about passwords, and has a digit: base64-encoded, SHA-256, 12-digit, users2.yaml.
 _TERM = re.compile(
     r"(?i)(?:(?:base|sha|sha3|aes|rsa|utf|rot|crc|iso|rfc|md|argon|pbkdf|cve|fips|pkcs|web|oauth|tls|ntlmv?)"
-    r"[-_#]?\d{1,5}(?:id|i|d)?(?:[-_/]\w{1,16}){0,4}|\d{1,4}[x%]?(?:-[^\W\d_]{1,20}){1,4}"
+    r"[-_#]?\d{1,5}(?:id|i|d|with[a-z]{1,16})?(?:[-_/]\w{1,16}){0,4}|\d{1,4}[x%]?(?:-[^\W\d_]{1,20}){1,4}"
+    # A type; "minimum-8-characters".
+    r"|(?:u?int|float|bytes|string|str|n?varchar|char)\d{1,4}|[^\W\d_]{2,20}-(?:[4-9]|1[0-6])-[^\W\d_]{2,20}"
     r"|[\w./~-]{1,128}\.(?:txt|ya?ml|json|env|md|ini|conf|cfg|toml|py|js|ts|sh|sql|csv|pdf|html?|kdbx|gpg|pem|xml))"
 )
 _EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){0,4}\.[^\W\d_]{2,24}")
@@ -197,6 +199,17 @@ _KEY_NAME = re.compile(
 )
 
 
+# Words and numbers that hyphens join; a key in groups has more numbers.
+_HYPHENATED = re.compile(r"(?:[A-Z]?[a-z]{1,20}|[A-Z]{1,6}|\d{1,4})(?:-(?:[A-Z]?[a-z]{1,20}|[A-Z]{1,6}|\d{1,4})){1,12}")
+
+
+def _is_hyphenated(value: str) -> bool:
+    """Whether it is what a sentence joins by hyphens: with a word in lower case, and one number at most."""
+    parts = value.split("-")
+    is_worded = any(len(part) > 3 and part[1:].islower() for part in parts)
+    return is_worded and sum(map(str.isdigit, parts)) <= 1 and _HYPHENATED.fullmatch(value) is not None
+
+
 def check_key(match: re.Match[str]) -> Span | None:
     """A key or token has letters and at least two digits; other things may also be called key."""
     found = _assigned(match)
@@ -205,7 +218,7 @@ def check_key(match: re.Match[str]) -> Span | None:
         return None
     value, start = found
     digits = sum(c.isdigit() for c in value)
-    if len(value) < 16 or digits < 2 or not any(c.isalpha() for c in value):
+    if len(value) < 16 or digits < 2 or not any(c.isalpha() for c in value) or _is_hyphenated(value):
         return None
     return start, start + len(value)
 

@@ -17,6 +17,7 @@ from agent_reminiscence.redaction.personal import PERSONAL_NAMES, PERSONAL_RULES
 from agent_reminiscence.redaction.rules import RULES
 from agent_reminiscence.redaction.search import RuleSet, find_secrets
 from tests.support.redaction_cases import LOOKALIKES, SECRETS
+from tests.support.redaction_prose import SENTENCES
 
 _GUIDE = (Path(__file__).parents[3] / "docs" / "guide" / "redaction.md").read_text(encoding="utf-8")
 _ALL = DefaultRedactor(personal="all")
@@ -152,7 +153,7 @@ def test_personal_data_is_replaced_where_it_is_asked_for_and_nowhere_else(rule: 
     assert DefaultRedactor().redact(full) == Redaction(full)
 
 
-@pytest.mark.parametrize("text", _NOTHING_PERSONAL)
+@pytest.mark.parametrize("text", [*_NOTHING_PERSONAL, *SENTENCES])
 def test_what_only_looks_personal_stays(text: str) -> None:
     """Dates, versions, ids, numbers with a wrong checksum, and words without a number."""
     assert _ALL.redact(text) == Redaction(text)

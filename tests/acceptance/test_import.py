@@ -35,6 +35,7 @@ from agent_reminiscence.services.transfer import batches, chats
 from agent_reminiscence.services.transfer.batches import MAX_BATCH_MEMORIES
 from agent_reminiscence.services.transfer.files import find_sources, read_memories
 from tests.acceptance.conftest import Server, SocketServer, dsn
+from tests.support.chat_exports import claude_conversation, claude_message
 from tests.support.command_line import CHECKOUT, CommandLine, clean_environment, command_line, environment
 from tests.support.fakes import FaultyEmbedder, away
 from tests.support.proxy import FaultyProxy, Loss
@@ -453,6 +454,26 @@ async def test_of_a_whole_conversation_only_the_unreadable_message_is_skipped(me
 
     assert [(one.number, one.reason.partition(":")[0]) for one in report.skipped] == [(1, "message 1, message 2")]
     assert [note.content for note in await memory.get_active_memories(tenant)] == ["user: Hi.\nai: Hello."]
+
+
+async def test_an_export_with_unreadable_messages_is_imported_without_them_and_once(
+    memory: AgentMem, tenant: str
+) -> None:
+    """A message without a sender, one with a sender of 300 characters and one that is no object, of a Claude export."""
+    said = [claude_message("human", text) for text in ("One.", "Two.", "Three.", "Four.", "Five.")]
+    said[1]["sender"] = None
+    said[2]["sender"] = "s" * 300
+    chat = claude_conversation("Boat", said)
+    chat["chat_messages"][3] = "Four."
+    other = claude_conversation("Pier", [claude_message("human", "Red.")])
+
+    report = await memory.admin.import_messages(tenant, [chat, other], on_error="skip")
+    again = await memory.admin.import_messages(tenant, [chat, other], on_error="skip")
+
+    assert (report.messages, report.messages_skipped, report.added) == (3, 3, 2)
+    assert (again.messages_skipped, again.added, again.unchanged) == (3, 0, 2)
+    stored = {note.content for note in await memory.get_active_memories(tenant)}
+    assert stored == {"user: One.\nuser: Five.", "user: Red."}
 
 
 @pytest.mark.parametrize(

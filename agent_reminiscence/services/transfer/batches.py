@@ -243,7 +243,7 @@ async def _memories(
             faults.number = number
             for memory in conversations.take(message, number, faults):
                 yield memory
-    for memory in conversations.finish():
+    for memory in conversations.finish(faults):
         yield memory
 
 

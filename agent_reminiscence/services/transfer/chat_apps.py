@@ -15,11 +15,21 @@ name, and is read.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from typing import Any, Final
 
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.services.transfer.messages import FaultHandler, Message, read_id, read_time, refuse
+from agent_reminiscence.services.transfer.messages import (
+    FaultHandler,
+    Message,
+    check_speaker,
+    read_id,
+    read_or_tell,
+    read_time,
+    refuse,
+)
 from agent_reminiscence.text.storable import count_unstorable, storable_text
 
 _CHATGPT_SPEAKERS: Final = frozenset({"user", "assistant"})
@@ -48,9 +58,10 @@ def chatgpt_messages(
 ) -> Iterator[Message]:
     """What was said in the visible branch of a conversation, in order."""
     conversation = read_id(value, ("conversation_id", "id"), where)
-    title, began_at = _title(value.get("title")), read_time(value, where, ("create_time",))
+    title = _title(value.get("title"))
+    began_at = read_or_tell(lambda: read_time(value, where, ("create_time",)), on_fault)
     replaced = 0 if title is None else count_unstorable(title)
-    for node_id, node in _branch(value, where):
+    for node_id, node in _branch(value, where, on_fault):
         place = f"{where}, node {_shown(node_id)}"
         message = node.get("message")
         if message is None:
@@ -76,8 +87,8 @@ def chatgpt_messages(
         yield read
 
 
-def _branch(value: Mapping[str, Any], where: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """The nodes from the root to `current_node`."""
+def _branch(value: Mapping[str, Any], where: str, on_fault: FaultHandler) -> list[tuple[str, Mapping[str, Any]]]:
+    """The nodes from the root to `current_node`, without those that `on_fault` is told of."""
     mapping = value["mapping"]
     if not isinstance(mapping, Mapping):
         raise InvalidInputError(f"{where}: 'mapping' is not an object of nodes")
@@ -87,15 +98,36 @@ def _branch(value: Mapping[str, Any], where: str) -> list[tuple[str, Mapping[str
     if node_id is None:
         raise InvalidInputError(f"{where}: 'current_node' is missing, so it is unknown which branch was visible")
     branch: dict[str, Mapping[str, Any]] = {}
+    lost: set[str] = set()
+    parents: dict[str, str] | None = None
     while node_id is not None:
+        if isinstance(node_id, str) and (node_id in branch or node_id in lost):
+            on_fault(InvalidInputError(f"{where}: the node {_shown(node_id)} is its own ancestor"))
+            break
         node = mapping.get(node_id) if isinstance(node_id, str) else None
-        if not isinstance(node, Mapping):
-            raise InvalidInputError(f"{where}: the node {_shown(node_id)} is not in 'mapping'")
-        if node_id in branch:
-            raise InvalidInputError(f"{where}: the node {_shown(node_id)} is its own ancestor")
-        branch[node_id] = node
-        node_id = node.get("parent")
+        if isinstance(node, Mapping):
+            branch[node_id] = node
+            node_id = node.get("parent")
+            continue
+        on_fault(InvalidInputError(f"{where}: the node {_shown(node_id)} is not in 'mapping'"))
+        if not isinstance(node_id, str):
+            break
+        # It does not say what was before it; the node before it does.
+        lost.add(node_id)
+        parents = _parents(mapping) if parents is None else parents
+        node_id = parents.get(node_id)
     return list(reversed(branch.items()))
+
+
+def _parents(mapping: Mapping[str, Any]) -> dict[str, str]:
+    """The nodes that name others as their children, by these."""
+    return {
+        child: node_id
+        for node_id, node in mapping.items()
+        if isinstance(node, Mapping) and isinstance(node.get("children"), list)
+        for child in node["children"]
+        if isinstance(child, str)
+    }
 
 
 def _chatgpt_text(message: object, where: str) -> str | None:
@@ -129,22 +161,19 @@ def claude_messages(
 ) -> Iterator[Message]:
     """What was said in the visible branch of a conversation, in order."""
     conversation = read_id(value, ("uuid",), where)
-    title, began_at = _title(value.get("name")), read_time(value, where, ("created_at",))
+    title = _title(value.get("name"))
+    began_at = read_or_tell(lambda: read_time(value, where, ("created_at",)), on_fault)
     messages = value["chat_messages"]
     if not isinstance(messages, list):
         raise InvalidInputError(f"{where}: 'chat_messages' is not a list")
     for position, message in enumerate(messages, start=1):
-        place = f"{where}, message {position}"
         if not isinstance(message, Mapping):
-            raise InvalidInputError(f"{place}: the message is not an object")
-        sender = message.get("sender")
-        if not isinstance(sender, str) or not sender.strip():
-            raise InvalidInputError(f"{place}: the message has no sender")
+            on_fault(InvalidInputError(f"{where}, message {position}: the message is not an object"))
     replaced = 0 if title is None else count_unstorable(title)
     for position, message in _claude_branch(messages, value.get("current_leaf_message_uuid")):
         place = f"{where}, message {position}"
-        sender = message["sender"].strip()
         try:
+            sender = _claude_sender(message, place)
             text = _claude_text(message, place)
             read = Message(
                 group=conversation or number,
@@ -163,20 +192,41 @@ def claude_messages(
         yield read
 
 
-def _claude_branch(messages: list[Mapping[str, Any]], leaf: object) -> list[tuple[int, Mapping[str, Any]]]:
-    """The visible messages with their positions: all, or where they form a tree the branch that was written last."""
-    numbered = list(enumerate(messages, start=1))
-    if not any(message.get("parent_message_uuid") for message in messages):
+def _claude_branch(messages: list[object], leaf: object) -> list[tuple[int, Mapping[str, Any]]]:
+    """The visible messages with their positions: all, or where they form a tree the branch that was written last.
+
+    What is no object is left out.
+    """
+    numbered = [(at, message) for at, message in enumerate(messages, start=1) if isinstance(message, Mapping)]
+    if not any(message.get("parent_message_uuid") for _, message in numbered):
         return numbered
     by_id = {str(message.get("uuid")): (position, message) for position, message in numbered}
     # Exports list the messages as they were written.
     at = by_id.get(str(leaf)) or (numbered[-1] if numbered else None)
+    # What the first message has, and whatever it was edited to: an id that no message has.
+    root = numbered[0][1].get("parent_message_uuid")
     branch: dict[int, Mapping[str, Any]] = {}
-    # The root's parent is an id that no message has.
     while at is not None and at[0] not in branch:
-        branch[at[0]] = at[1]
-        at = by_id.get(str(at[1].get("parent_message_uuid")))
+        position, branch[at[0]] = at
+        parent = at[1].get("parent_message_uuid")
+        at = by_id.get(str(parent)) or (None if parent == root else _before_gap(numbered, position))
     return list(reversed(branch.items()))
+
+
+def _before_gap(numbered: list[tuple[int, Mapping[str, Any]]], position: int) -> tuple[int, Mapping[str, Any]] | None:
+    """The last message before those that were left out before `position`: most likely it continues that one."""
+    index = bisect_left(numbered, position, key=itemgetter(0))
+    while index and numbered[index - 1][0] == numbered[index][0] - 1:
+        index -= 1
+    return numbered[index - 1] if index else None
+
+
+def _claude_sender(message: Mapping[str, Any], where: str) -> str:
+    sender = message.get("sender")
+    if not isinstance(sender, str) or not sender.strip():
+        raise InvalidInputError(f"{where}: the message has no sender")
+    check_speaker("sender", sender.strip(), where)
+    return sender.strip()
 
 
 def _claude_text(message: Mapping[str, Any], where: str) -> str:

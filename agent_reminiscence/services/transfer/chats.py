@@ -128,12 +128,15 @@ class Conversations:
         """
         for record in read_records(value, f"message {number}", f"#{number}", on_fault):
             try:
-                yield from self.add(record)
+                yield from self.add(record, on_fault)
             except InvalidInputError as error:
                 on_fault(InvalidInputError(f"message {number}: {error}"))
 
-    def add(self, record: Record) -> Iterator[ImportedMemory]:
+    def add(self, record: Record, on_fault: FaultHandler = refuse) -> Iterator[ImportedMemory]:
         """Take one message or text; returns the memories that this completes.
+
+        Args:
+            on_fault: Is told of a conversation that this completes and that must not be stored.
 
         Raises:
             InvalidInputError: It must not be stored.
@@ -145,7 +148,7 @@ class Conversations:
         self.replaced_characters += record.replaced
         self._replaced += record.replaced
         if isinstance(record, Message):
-            yield from self._add_message(record)
+            yield from self._add_message(record, on_fault)
         else:
             yield from self._text_parts(record)
 
@@ -168,7 +171,7 @@ class Conversations:
             self._silent += 1
             self.silent_messages += 1
 
-    def _add_message(self, message: Message) -> Iterator[ImportedMemory]:
+    def _add_message(self, message: Message, on_fault: FaultHandler) -> Iterator[ImportedMemory]:
         if not message.text.strip():
             self._silent += 1
             self.silent_messages += 1
@@ -184,18 +187,25 @@ class Conversations:
                 continue
             part = self._part(message)
             if not part.takes(label + piece, turn) or (is_dense and part.turns):
-                yield self._finish(self._group(message))
+                yield from self._finish(self._group(message), on_fault)
                 part = self._part(message)
             before = part.size
             part.add(label + piece, turn, message.said_at)
             self._size += part.size - before
         while self._size > _MAX_OPEN_CHARACTERS and len(self._open) > 1:
-            yield self._finish(next(iter(self._open)))
+            yield from self._finish(next(iter(self._open)), on_fault)
 
-    def finish(self) -> Iterator[ImportedMemory]:
-        """The memories still open, by when their conversations fell silent."""
+    def finish(self, on_fault: FaultHandler = refuse) -> Iterator[ImportedMemory]:
+        """The memories still open, by when their conversations fell silent.
+
+        Args:
+            on_fault: Is told of one that must not be stored.
+
+        Raises:
+            InvalidInputError: Only `on_fault` raises it.
+        """
         while self._open:
-            yield self._finish(next(iter(self._open)))
+            yield from self._finish(next(iter(self._open)), on_fault)
 
     def _group(self, message: Message) -> str | None:
         """The key of the message's conversation; None for messages that name none."""
@@ -212,16 +222,21 @@ class Conversations:
         self._open.move_to_end(group)
         return part
 
-    def _finish(self, group: str | None) -> ImportedMemory:
+    def _finish(self, group: str | None, on_fault: FaultHandler) -> Iterator[ImportedMemory]:
         part = self._open.pop(group)
         self._size -= part.size
         self._finished_parts[group] = part.number
+        try:
+            content = validation.content("".join(part.texts))
+            metadata = validation.memory_metadata({**self._metadata, "turns": part.turns}, content)
+        except InvalidInputError as error:
+            on_fault(InvalidInputError(f"a conversation of {len(part.turns):,} messages: {error}"))
+            return
         silent, replaced = self._told()
-        content = validation.content("".join(part.texts))
-        return ImportedMemory(
+        yield ImportedMemory(
             title=part_title(part.title, part.number),
             content=content,
-            metadata=validation.memory_metadata({**self._metadata, "turns": part.turns}, content),
+            metadata=metadata,
             occurred_at=part.occurred_at or self._occurred_at,
             conversation_id=part.conversation,
             silent_messages=silent,
@@ -243,9 +258,21 @@ def _pieces(text: str, limit: int) -> Iterator[tuple[str, bool]]:
             yield piece, len(pieces) > 1
 
 
-def read_chat(source: SourceFile, records: Iterable[Record]) -> Iterator[ImportedMemory]:
-    """The memories of a file: one or several for each conversation, and for each text of its own."""
+def read_chat(
+    source: SourceFile, records: Iterable[Record], on_fault: FaultHandler = refuse
+) -> Iterator[ImportedMemory]:
+    """The memories of a file: one or several for each conversation, and for each text of its own.
+
+    Args:
+        on_fault: Is told of a text or conversation that must not be stored.
+
+    Raises:
+        InvalidInputError: `on_fault` or `records` raise it.
+    """
     conversations = Conversations(source.title, metadata=source.metadata, occurred_at=source.modified_at)
     for record in records:
-        yield from conversations.add(record)
-    yield from conversations.finish()
+        try:
+            yield from conversations.add(record, on_fault)
+        except InvalidInputError as error:
+            on_fault(error)
+    yield from conversations.finish(on_fault)

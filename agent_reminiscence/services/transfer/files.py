@@ -182,11 +182,11 @@ def read_memories(
             case "txt" | "md" | "html" | "csv" | "tsv":
                 yield from _read_document(source, file)
             case "json":
-                yield from read_chat(source, records_of_document(file, on_fault))
+                yield from read_chat(source, records_of_document(file, on_fault), on_fault)
             case "jsonl":
-                yield from read_chat(source, records_of_lines(file, on_fault))
+                yield from read_chat(source, records_of_lines(file, on_fault), on_fault)
             case "zip":
-                yield from read_chat(source, records_of_archive(opened, note or no_note, on_fault))
+                yield from read_chat(source, records_of_archive(opened, note or no_note, on_fault), on_fault)
 
 
 # Documents ----------------------------------------------------------------------------------------

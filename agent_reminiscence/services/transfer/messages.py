@@ -39,6 +39,15 @@ def refuse(error: InvalidInputError) -> None:
     raise error
 
 
+def read_or_tell[T](read: Callable[[], T], on_fault: FaultHandler) -> T | None:
+    """What `read` returns; None if `on_fault` was told that it cannot be read, and goes on."""
+    try:
+        return read()
+    except InvalidInputError as error:
+        on_fault(error)
+        return None
+
+
 class Message(NamedTuple):
     """One message of a chat.
 
@@ -80,8 +89,9 @@ def read_conversation(
     name = read_id(value, (*CONVERSATION_KEYS, *MESSAGE_ID_KEYS), where)
     title = value.get("title")
     if title is not None and not (isinstance(title, str) and title.strip()):
-        raise InvalidInputError(f"{where}: 'title' is not text")
-    began_at = read_time(value, where)
+        on_fault(InvalidInputError(f"{where}: 'title' is not text"))
+        title = None
+    began_at = read_or_tell(lambda: read_time(value, where), on_fault)
     # The title's are counted with the first message.
     replaced = 0 if title is None else count_unstorable(title)
     for position, item in enumerate(messages, start=1):
@@ -120,10 +130,7 @@ def read_message(value: object, where: str) -> Message:
         raise InvalidInputError(f"{where}: the {key} must be text, not {_kind_of(speaker)}")
     if speaker is None or not speaker.strip():
         raise InvalidInputError(f"{where}: the message has no speaker (or role)")
-    if len(speaker) > MAX_ID_CHARACTERS:
-        raise InvalidInputError(
-            f"{where}: the speaker has {len(speaker):,} characters; the limit is {MAX_ID_CHARACTERS}"
-        )
+    check_speaker("speaker", speaker, where)
     if not has_text:
         raise InvalidInputError(f"{where}: the message has no content (or text)")
     conversation = read_id(value, CONVERSATION_KEYS, where)
@@ -138,6 +145,14 @@ def read_message(value: object, where: str) -> Message:
         message_id=read_id(value, MESSAGE_ID_KEYS, where),
         replaced=count_unstorable(speaker) + count_unstorable(words),
     )
+
+
+def check_speaker(name: str, speaker: str, where: str) -> None:
+    """Refuse a speaker whose name is too long to be stored."""
+    if len(speaker) > MAX_ID_CHARACTERS:
+        raise InvalidInputError(
+            f"{where}: the {name} has {len(speaker):,} characters; the limit is {MAX_ID_CHARACTERS}"
+        )
 
 
 def is_text_record(value: Mapping[str, Any]) -> bool:
@@ -157,14 +172,17 @@ def read_text_record(value: Mapping[str, Any], where: str) -> TextRecord:
     title = value["title"]
     if not title.strip():
         raise InvalidInputError(f"{where}: the title is blank")
+    words = storable_text(text or "")
     try:
         metadata, replaced = storable_json(validation.metadata(value.get("metadata")))
+        if words.strip():
+            validation.memory_metadata(metadata, words)
     except InvalidInputError as error:
         raise InvalidInputError(f"{where}: {error}") from None
     record_id = read_id(value, MESSAGE_ID_KEYS, where)
     return TextRecord(
         title=storable_text(title),
-        text=storable_text(text or ""),
+        text=words,
         metadata={**({} if record_id is None else {"id": record_id}), **metadata},
         written_at=read_time(value, where),
         conversation=read_id(value, CONVERSATION_KEYS, where),

@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from agent_reminiscence.config.constants import MAX_METADATA_BYTES
 from agent_reminiscence.domain.transfer import ImportedMemory
 from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.services.transfer import chats
+from agent_reminiscence.services.transfer.chats import Conversations
 from agent_reminiscence.services.transfer.files import read_memories
 from agent_reminiscence.services.transfer.parts import SourceFile
 from tests.support.chat_exports import (
@@ -281,7 +284,7 @@ def _without(conversation: dict[str, Any], *path: str, value: object = None) -> 
     inner: Any = copied
     for key in path[:-1]:
         inner = inner[int(key)] if isinstance(inner, list) else inner[key]
-    inner[path[-1]] = value
+    inner[int(path[-1]) if isinstance(inner, list) else path[-1]] = value
     return copied
 
 
@@ -320,6 +323,120 @@ def test_a_shape_that_is_not_known_is_named_without_its_words(
         read([_CHATGPT, second])
 
     assert "Ana" not in str(refused.value)
+
+
+def _three(conversation: Callable[..., dict[str, Any]], say: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+    speaker = "user" if conversation is chatgpt_conversation else "human"
+    return conversation("Three", [say(speaker, "one"), say("assistant", "two"), say(speaker, "three")])
+
+
+_THREE_CHATGPT = _three(chatgpt_conversation, chatgpt_message)
+_THREE_CLAUDE = _three(claude_conversation, claude_message)
+_THREE_CLAUDE_TREE = claude_conversation(
+    "Three",
+    [claude_message("human", "one"), claude_message("assistant", "two"), claude_message("human", "three")],
+    parents=[None, 0, 1],
+)
+_THREE_GENERIC = {
+    "id": "c-1",
+    "title": "Three",
+    "messages": [{"role": "user", "content": text} for text in ("one", "two", "three")],
+}
+_MIDDLE = made_id("Three visible 1")
+_REST = ["one", "three"]
+_ALL = ["one", "two", "three"]
+
+
+@pytest.mark.parametrize(
+    ("conversation", "kept", "reason"),
+    [
+        (_without(_THREE_CLAUDE, "chat_messages", "1", value="x"), _REST, "message 2: the message is not an object"),
+        (_without(_THREE_CLAUDE_TREE, "chat_messages", "1", value=7), _REST, "message 2: the message is not an"),
+        (_without(_THREE_CLAUDE, "chat_messages", "1", "sender"), _REST, "message 2: the message has no sender"),
+        (
+            _without(_THREE_CLAUDE, "chat_messages", "1", "sender", value="s" * 300),
+            _REST,
+            "message 2: the sender has 300 characters; the limit is 256",
+        ),
+        (_without(_THREE_CLAUDE, "chat_messages", "1", "content", value=7), _REST, "message 2: the content"),
+        (_without(_THREE_CLAUDE, "created_at", value="x"), _ALL, "'x' is not a time"),
+        (_without(_THREE_CHATGPT, "mapping", _MIDDLE, value="x"), _REST, f"the node '{_MIDDLE}' is not in 'mapping'"),
+        (_without(_THREE_CHATGPT, "mapping", _MIDDLE, "message", value="x"), _REST, "has no author"),
+        (
+            _without(_THREE_CHATGPT, "mapping", _MIDDLE, "parent", value=made_id("Three visible 2")),
+            ["two", "three"],
+            "is its own ancestor",
+        ),
+        (_without(_THREE_CHATGPT, "create_time", value="x"), _ALL, "'x' is not a time"),
+        (_without(_THREE_GENERIC, "messages", "1", value=7), _REST, "message 2: a message must be an object"),
+        (_without(_THREE_GENERIC, "messages", "1", "role", value="s" * 300), _REST, "the speaker has 300"),
+        (_without(_THREE_GENERIC, "title", value=7), _ALL, "'title' is not text"),
+        (_without(_THREE_GENERIC, "time", value="x"), _ALL, "'x' is not a time"),
+    ],
+)
+def test_what_cannot_be_read_is_left_out_of_a_conversation_and_nothing_else(
+    tmp_path: Path, conversation: dict[str, Any], kept: list[str], reason: str
+) -> None:
+    """Where faults are skipped, from a file and from Python alike; each is told once."""
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([conversation]))
+    of_file: list[InvalidInputError] = []
+    of_calls: list[InvalidInputError] = []
+    conversations = Conversations("Chat")
+
+    (memory,) = read_memories(SourceFile(path, path.name, "json", "Chat", None), on_fault=of_file.append)
+    taken = [*conversations.take(conversation, 1, of_calls.append), *conversations.finish(of_calls.append)]
+
+    assert [line.partition(": ")[2] for line in memory.content.splitlines()] == kept
+    assert [one.content for one in taken] == [memory.content]
+    for faults in (of_file, of_calls):
+        assert len(faults) == 1
+        assert reason in str(faults[0])
+
+
+def test_an_edited_first_message_is_not_taken_for_an_answer_to_one_that_is_lost() -> None:
+    """Its parent is unknown as well, but the same as that of the message it was edited from."""
+    said = [claude_message("human", text) for text in ("old", "lost", "old answer", "new")]
+    conversation = _without(claude_conversation("x", said, parents=[None, 0, 1, None]), "chat_messages", "1", value=7)
+    conversations = Conversations("Chat")
+    faults: list[InvalidInputError] = []
+
+    taken = [*conversations.take(conversation, 1, faults.append), *conversations.finish()]
+
+    assert [one.content for one in taken] == ["user: new"]
+
+
+def test_a_conversation_that_must_not_be_stored_takes_no_other_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even at the end, when all that is still open is written."""
+    monkeypatch.setattr(chats, "_MAX_TURNS_BYTES", 10 * MAX_METADATA_BYTES)
+    many = {"id": "many", "messages": [{"role": "u" * 200, "content": "x"}] * 2_000}
+    few = {"id": "few", "messages": [{"role": "user", "content": "Hi."}]}
+    conversations = Conversations("Chat")
+    faults: list[InvalidInputError] = []
+
+    taken = [
+        memory
+        for number, one in enumerate((many, few), start=1)
+        for memory in conversations.take(one, number, faults.append)
+    ]
+    taken += conversations.finish(faults.append)
+
+    assert [memory.conversation_id for memory in taken] == ["few"]
+    (fault,) = faults
+    assert str(fault).startswith("a conversation of 2,000 messages: metadata takes ")
+
+
+def test_a_text_whose_metadata_are_none_of_a_memory_is_skipped_in_a_file(tmp_path: Path) -> None:
+    """It is named by its line, and the file's other texts are read."""
+    path = tmp_path / "texts.jsonl"
+    bad = {"title": "A", "content": "x", "metadata": {"turns": "x"}}
+    path.write_text(f"{json.dumps(bad)}\n" + json.dumps({"title": "B", "content": "y"}))
+    faults: list[InvalidInputError] = []
+
+    (memory,) = read_memories(SourceFile(path, path.name, "jsonl", "Chat", None), on_fault=faults.append)
+
+    assert memory.title == "B"
+    assert [str(fault).partition(": ")[0] for fault in faults] == ["line 1"]
 
 
 def test_conversations_of_an_export_may_be_lines_of_a_file(tmp_path: Path) -> None:

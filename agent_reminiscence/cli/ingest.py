@@ -17,7 +17,11 @@ def ingest(
     external_id: Tenant,
     file_format: Annotated[
         Literal["txt", "md", "html", "csv", "tsv", "json", "jsonl", "zip"] | None,
-        Parameter(name="--format", help="Read every file in this format; required for standard input."),
+        Parameter(
+            name="--format",
+            help="Read every file in this format, whatever its ending, and every file of a folder that may be text;"
+            " required for standard input.",
+        ),
     ] = None,
     on_error: Annotated[
         Literal["refuse", "skip"],

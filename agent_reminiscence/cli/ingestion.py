@@ -39,7 +39,7 @@ def remember(
 
     Args:
         paths: `-` is standard input.
-        file_format: Of every file; None goes by their extensions.
+        file_format: Of every file, whatever its extension; None goes by their extensions.
         skips_faults: Leave out the messages that cannot be read, and not the files that they are in.
     """
     tenant = validation.external_id(external_id)
@@ -257,7 +257,7 @@ def _report_ingest(report: _IngestReport, tenant: str, *, as_json: bool) -> None
     if report.left_out and not as_json:
         _name_left_out(report.left_out)
     if report.skipped:
-        complain(f"{count(len(report.skipped), 'message', 'messages')} that cannot be read were skipped:")
+        complain(f"Skipped {count(len(report.skipped), 'message', 'messages')} that cannot be read:")
         for skipped in report.skipped:
             complain(f"  {skipped.name}: {skipped.reason}")
     if refusals:

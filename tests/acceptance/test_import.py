@@ -791,6 +791,7 @@ def test_an_ingest_may_skip_the_lines_that_cannot_be_read(cli: CommandLine, tmp_
     assert (code, summary["added"], summary["messages_skipped"], summary["replaced_characters"]) == (1, 21, 2, 1)
     skipped = [line["reason"] for line in lines if line["status"] == "message_skipped"]
     assert [reason.partition(":")[0].partition(",")[0] for reason in skipped] == ["line 41", "line 42"]
+    assert "\nSkipped 2 messages that cannot be read:\n" in f"\n{cli.err}"
     assert (again["added"], again["unchanged"]) == (0, 21)
 
 

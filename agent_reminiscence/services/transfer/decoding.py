@@ -45,7 +45,6 @@ _SIGNATURES: Final[tuple[tuple[re.Pattern[bytes], str], ...]] = tuple(
         (rb"\x00.{3}ftyp", "an MP4 or HEIC file"),
     )
 )
-SIGNATURE_BYTES: Final = 16
 _CONTROLS: Final = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
 # A stray one stands in many texts.
 _FEW_CONTROLS: Final = 8

@@ -24,11 +24,12 @@ from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.transfer.archives import CONVERSATIONS_FILE, records_of_archive
 from agent_reminiscence.services.transfer.chats import read_chat
-from agent_reminiscence.services.transfer.decoding import SIGNATURE_BYTES, TextFile, Utf8File, binary_kind
+from agent_reminiscence.services.transfer.decoding import TextFile, Utf8File, binary_kind
 from agent_reminiscence.services.transfer.front_matter import split_front_matter
 from agent_reminiscence.services.transfer.messages import FaultHandler, refuse
 from agent_reminiscence.services.transfer.pages import read_page
 from agent_reminiscence.services.transfer.parts import (
+    BLOCK_BYTES,
     FORMATS,
     Format,
     LeftOut,
@@ -73,12 +74,12 @@ def find_sources(
 ) -> Iterator[SourceFile | Refusal | LeftOut]:
     """The files that `paths` name, those of folders sorted by name.
 
-    In a folder, only files with a known extension are taken. The others are told as left out: so are archives, and what
-    lies beside the conversations of an unpacked export and is no chat. Of hidden files and links to folders nothing is
-    told.
+    In a folder, only files with a known extension are taken or, if a format is named, all that may be text. The others
+    are told as left out: so are archives, and what lies beside the conversations of an unpacked export and is no chat.
+    Of hidden files and links to folders nothing is told.
 
     Args:
-        file_format: Read every file as this; None goes by the extension.
+        file_format: Read every file as this, whatever its extension; None goes by the extension.
     """
     for path in paths:
         try:
@@ -107,8 +108,8 @@ def _files_below(folder: Path, file_format: Format | None) -> Iterator[SourceFil
             if name.startswith("."):
                 continue
             path = parent / name
-            if (known := _format_of(path)) is None:
-                yield LeftOut(shown(path), f"{_ending_of(path)} is not read")
+            if (known := _format_of(path)) is None and (reason := _why_left_out(path, file_format)) is not None:
+                yield LeftOut(shown(path), reason)
             elif known == "zip":
                 yield LeftOut(shown(path), "an archive in a folder is not read; name it by itself")
             elif is_export and name in _BESIDE_CONVERSATIONS:
@@ -131,10 +132,33 @@ def _source(path: Path, file_format: Format | None, *, below: Path | None = None
     return SourceFile(path, shown(path), file_format, shown(Path(path.stem)), modified_at, label)
 
 
+def _why_left_out(path: Path, file_format: Format | None) -> str | None:
+    """Why a file of a folder with an unknown extension is not read in this format; None if it is."""
+    if file_format is None or file_format == "zip":
+        return f"{_ending_of(path)} is not read"
+    # Opening a pipe would wait for its writer.
+    if not path.is_file():
+        return "it is no regular file"
+    try:
+        kind = _binary_kind_of(path)
+    except OSError:
+        # Reading it will say why.
+        return None
+    return None if kind is None else f"it is {kind}, which is not text"
+
+
+def _binary_kind_of(path: Path) -> str | None:
+    with path.open("rb") as file:
+        try:
+            return binary_kind(Utf8File(file).read(BLOCK_BYTES))
+        except InvalidInputError:
+            # Reading it will say in which line.
+            return None
+
+
 def _why_unknown(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            kind = binary_kind(file.read(SIGNATURE_BYTES))
+        kind = _binary_kind_of(path)
     except OSError as error:
         return error.strerror or str(error)
     if kind is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import csv
+import os
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -375,3 +376,36 @@ def test_what_a_folder_leaves_out_is_told(tmp_path: Path) -> None:
     assert pdf.reason == "it is a PDF, which is not read; convert it to text first"
     assert isinstance(dat, Refusal)
     assert "if it is text, pass --format" in dat.reason
+
+
+def test_a_named_format_reads_every_file_of_a_folder_that_may_be_text(tmp_path: Path) -> None:
+    """Whatever their endings; what is no text is left out and told, as without a format."""
+    for name, content in {
+        "a.md": b"# text",
+        "b.log": b"text",
+        "c": "\ufefftext".encode("utf-16-le") * 200,
+        "d.png": b"\x89PNG\r\n\x1a\n",
+        "e.bin": bytes(range(256)) * 10,
+        "f.zip": b"PK",
+        ".hidden.log": b"text",
+    }.items():
+        (tmp_path / name).write_bytes(content)
+    os.mkfifo(tmp_path / "g.pipe")
+
+    found = list(find_sources([tmp_path], file_format="txt"))
+    named = list(find_sources([tmp_path / "c"]))
+
+    assert [(one.path.name, one.format) for one in found if isinstance(one, SourceFile)] == [
+        ("a.md", "txt"),
+        ("b.log", "txt"),
+        ("c", "txt"),
+    ]
+    assert {Path(one.name).name: one.reason for one in found if isinstance(one, LeftOut)} == {
+        "d.png": "it is a PNG picture, which is not text",
+        "e.bin": "it is a binary file, which is not text",
+        "f.zip": "an archive in a folder is not read; name it by itself",
+        "g.pipe": "it is no regular file",
+    }
+    (unknown,) = named
+    assert isinstance(unknown, Refusal)
+    assert "if it is text, pass --format" in unknown.reason

@@ -56,6 +56,7 @@ def create_app(
     - `server_config`: the settings.
     - `stopping`: an `asyncio.Event`, set when the server begins to stop. An answer without an end, such as a stream of
       events, waits for it as well as for its own news, and then ends. One that does not is ended a second later.
+    - `load`: what is worked on at the moment, and within which bounds.
     - `metrics`: whoever answers a question counts it with `metrics.recalled(via)`.
 
     `serve` sets `stopping` on the first SIGTERM. Under another ASGI server it is set when the application shuts down,
@@ -80,6 +81,7 @@ def create_app(
         ),
         max_streams=config.max_streams,
         max_streams_per_subject=config.max_streams_per_subject,
+        max_requests_per_subject=config.connections_per_subject(config.max_connections),
         stopping=stopping,
     )
     metrics = Metrics(load)
@@ -150,6 +152,7 @@ def create_app(
     )
     app.state.server_config = config
     app.state.stopping = stopping
+    app.state.load = load
     app.state.metrics = metrics
 
     @app.exception_handler(ProblemError)

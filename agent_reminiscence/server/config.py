@@ -64,6 +64,9 @@ def _split(value: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()]
 
 
+# Connections are enough for so many subjects, each with as many as it may have.
+_SUBJECTS: Final = 4
+
 type Several[T] = Annotated[tuple[T, ...], NoDecode, BeforeValidator(_split)]
 
 
@@ -105,6 +108,13 @@ class ServerConfig(BaseSettings):
         le=1_000_000,
         description="Connections that may be open at a time, or as many as the limit on open files allows. One more"
         " takes the place of the oldest that is idle or has shown no valid credential.",
+    )
+    max_connections_per_subject: int | None = Field(
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="Of these, with requests of one subject; each further one is refused at once, and its connection"
+        " closed. Unset: a quarter of them.",
     )
     head_seconds: float = Field(
         default=10.0,
@@ -225,6 +235,11 @@ class ServerConfig(BaseSettings):
         except ValidationError as error:
             # From None: the validator's own message repeats the values, and one may be a secret.
             raise ConfigurationError("; ".join(map(_describe, error.errors()))) from None
+
+    def connections_per_subject(self, connections: int) -> int:
+        """How many of the connections that there may be have requests of one subject at most."""
+        share = self.max_connections_per_subject
+        return max(1, connections // _SUBJECTS) if share is None else share
 
     @classmethod
     def _unknown_variables(cls) -> set[str]:

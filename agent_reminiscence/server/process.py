@@ -116,6 +116,7 @@ class Server:
         """
         config = self._config
         most = connections_within(config.max_connections, file_limit)
+        self.app.state.load.max_requests_per_subject = config.connections_per_subject(most)
         return _Uvicorn(
             uvicorn.Config(
                 self.app,

@@ -11,6 +11,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from agent_reminiscence.server.connections.registry import Connections
+from agent_reminiscence.server.guards.admission import IS_SPARE, SUBJECT
 from agent_reminiscence.server.guards.refusal import HANG_UP
 
 # What uvicorn would log for each request that nobody can read; they are counted.
@@ -62,6 +63,16 @@ class BoundedProtocol(H11Protocol):
     def is_of_stranger(self) -> bool:
         """Whether its request has shown no valid credential."""
         return self.scope is None or "caller" not in self.scope["state"]
+
+    @property
+    def subject(self) -> str | None:
+        """Whose share its request takes; None while it is nobody's."""
+        return None if self.scope is None else self.scope["state"].get(SUBJECT)
+
+    @property
+    def is_spare(self) -> bool:
+        """Whether its request only waits to be refused, or for a body that comes slowly."""
+        return self.scope is not None and self.scope["state"].get(IS_SPARE, False)
 
     def abort(self) -> None:
         """Close it at once; a request that is being worked on sees that its client is gone."""

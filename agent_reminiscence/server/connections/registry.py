@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Final, Literal, Protocol
 
 from agent_reminiscence.server.metrics import Metrics
@@ -24,6 +25,16 @@ class Connection(Protocol):
         """Whether its request has shown no valid credential."""
         ...
 
+    @property
+    def subject(self) -> str | None:
+        """Whose share its request takes; None while it is nobody's."""
+        ...
+
+    @property
+    def is_spare(self) -> bool:
+        """Whether its request only waits to be refused, or for a body that comes slowly."""
+        ...
+
     def abort(self) -> None:
         """Close it at once."""
         ...
@@ -39,8 +50,11 @@ class Connections:
     else that a stranger does renews its time.
 
     Each has a second first, in which a head can come and a credential be checked: a flood of new connections would
-    otherwise close those of everybody else before they have said who they are. If there is none that has had it, new
-    ones wait. A request with a valid credential is never given up for a new connection.
+    otherwise close those of everybody else before they have said who they are.
+
+    If there is none of these that has had it, of the subject that has most requests the oldest goes that only waits: to
+    be refused, or for a body that comes slowly. If there is none either, new ones wait. Any other request with a valid
+    credential is never given up for a new connection.
 
     Args:
         most: Connections at a time.
@@ -66,14 +80,33 @@ class Connections:
 
     def close_one(self) -> bool:
         """Close the connection that can best be spared; False if there is none."""
+        spared = self._unknown() or self._spare()
+        if spared is None:
+            return False
+        self.close(spared, "crowded-out")
+        return True
+
+    def _unknown(self) -> Connection | None:
+        """The oldest that is idle, or of a stranger."""
+        return next((one for one in self._settled() if one in self._idle or one.is_of_stranger), None)
+
+    def _spare(self) -> Connection | None:
+        """The oldest that only waits, of the subject that has most requests."""
+        requests = Counter(one.subject for one in self._open if one not in self._idle)
+        spare: dict[str | None, Connection] = {}
+        for one in self._settled():
+            if one not in self._idle and one.is_spare:
+                spare.setdefault(one.subject, one)
+        return spare[max(spare, key=lambda subject: requests[subject])] if spare else None
+
+    def _settled(self) -> Iterator[Connection]:
+        """Those that have had their first second, the oldest first."""
+        now = self._clock()
         for connection, since in self._open.items():
-            if self._clock() - since < _FIRST_SECONDS:
+            if now - since < _FIRST_SECONDS:
                 # All others came later.
-                return False
-            if connection in self._idle or connection.is_of_stranger:
-                self.close(connection, "crowded-out")
-                return True
-        return False
+                return
+            yield connection
 
     def close(self, connection: Connection, reason: Reason) -> None:
         """Close a connection at once, and count it."""

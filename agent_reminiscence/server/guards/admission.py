@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, MutableMapping
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -30,6 +30,11 @@ _ALL: Final = 1_000_000
 _WITHOUT_BODY: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 # A client that has sent no more of its body for so long keeps no call waiting.
 _PROMPT_SECONDS: Final = 0.5
+# In a request's state, for whoever has to find room for another connection.
+SUBJECT: Final = "subject"
+"""Whose share a request takes, while it is worked on."""
+IS_SPARE: Final = "is_spare"
+"""Whether a request only waits to be refused, or for a body that comes slowly."""
 # How long a stream may take to end by itself when the server stops.
 _FAREWELL_SECONDS: Final = 1.0
 
@@ -41,18 +46,41 @@ class Load:
         calls: Places for calls.
         max_streams: How many streams may be open, and how many bodies may be waited for that come slowly.
         max_streams_per_subject: Of these, for one subject; None is all.
+        max_requests_per_subject: Of whatever kind that one subject may have at a time, those that wait or are about to
+            be refused among them; None is any number.
         stopping: Set when the server begins to stop. Event streams should then end by themselves, with whatever they
             have to say last; those that do not are ended soon after. All other answers are finished.
     """
 
     def __init__(
-        self, calls: Gate, *, max_streams: int, max_streams_per_subject: int | None = None, stopping: asyncio.Event
+        self,
+        calls: Gate,
+        *,
+        max_streams: int,
+        max_streams_per_subject: int | None = None,
+        max_requests_per_subject: int | None = None,
+        stopping: asyncio.Event,
     ) -> None:
         self.calls = calls
         self.stopping = stopping
         self.streams: set[_Answer] = set()
         self._streams = _Shares(max_streams, max_streams_per_subject or max_streams)
+        self.max_requests_per_subject = max_requests_per_subject
+        self._requests: Counter[str] = Counter()
         self._slow_bodies = _Shares(max_streams, max_streams_per_subject or max_streams)
+
+    @contextmanager
+    def request(self, subject: str) -> Generator[bool]:
+        """Have one more request of a subject; False if it has its share of them."""
+        most = self.max_requests_per_subject
+        has_room = most is None or self._requests[subject] < most
+        self._requests[subject] += 1
+        try:
+            yield has_room
+        finally:
+            self._requests[subject] -= 1
+            if not self._requests[subject]:
+                del self._requests[subject]
 
     def open_stream(self, stream: _Answer) -> bool:
         """Take the place of a stream; False if there is none, or its subject has its share of them."""
@@ -132,6 +160,9 @@ class Admission:
     long one, it gives that place up and takes one of a stream, for which nobody waits. An upload is a stream from the
     beginning. So a thousand open streams keep no call waiting, and neither is without a bound. Nor does a client that
     sends its body slowly: until more of it arrives, its place is somebody else's.
+
+    Each request has a connection, and those have a bound, too. So a subject has only its share of requests, whatever
+    they do or wait for, and each further one is refused at once, and its connection closed.
     """
 
     def __init__(
@@ -154,11 +185,22 @@ class Admission:
         if scope["type"] != "http" or is_under(path_of(scope), _NEVER_QUEUED):
             await self._app(scope, receive, send)
             return
+        subject = _subject_of(scope)
+        state = scope.setdefault("state", {})
+        with self._load.request(subject) as has_room:
+            if not has_room:
+                await refuse(self._too_many_requests(), scope, receive, send)
+                return
+            state[SUBJECT] = subject
+            await self._admit(scope, receive, send, subject)
+
+    async def _admit(self, scope: Scope, receive: Receive, send: Send, subject: str) -> None:
         answer = _Answer(
             self._load,
             receive,
             send,
-            subject=_subject_of(scope),
+            subject=subject,
+            state=scope["state"],
             price=self._price(scope),
             is_head=scope["method"] == "HEAD",
         )
@@ -207,6 +249,7 @@ class Admission:
 
     async def _refuse(self, problem: ProblemError, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request, but not at once."""
+        scope["state"][IS_SPARE] = True
         client = Client(scope, receive, self._load.stopping)
         try:
             if not await self._patience.wait(_subject_of(scope), client.wait):
@@ -214,6 +257,14 @@ class Admission:
         finally:
             client.close()
         await refuse(problem, scope, receive, send)
+
+    def _too_many_requests(self) -> ProblemError:
+        return ProblemError(
+            503,
+            "overloaded",
+            "this credential has as many requests open as the server allows it; make fewer at a time",
+            headers=self._retry_after | {"Connection": "close"},
+        )
 
     def _overloaded(self) -> ProblemError:
         return ProblemError(
@@ -259,8 +310,19 @@ class NoStreamError(OSError):
 class _Answer:
     """One request's place, the rest of its body, and its answer."""
 
-    def __init__(self, load: Load, receive: Receive, send: Send, *, subject: str, price: int, is_head: bool) -> None:
+    def __init__(
+        self,
+        load: Load,
+        receive: Receive,
+        send: Send,
+        *,
+        subject: str,
+        state: MutableMapping[str, Any],
+        price: int,
+        is_head: bool,
+    ) -> None:
         self.subject = subject
+        self._state = state
         self._price = price
         self.is_refused = False
         self.is_crowded_out = False
@@ -324,12 +386,15 @@ class _Answer:
     async def _stood_aside(self, coming: asyncio.Future[Message]) -> bool:
         """Wait for a part of the body without a place; False if there is none any more when it is there."""
         with self._load.slow_body(self.subject) as may_wait:
-            if not may_wait:
-                # That many may wait aside; more wait where they are.
-                return True
-            self.leave()
-            await asyncio.wait({coming})
-        return await self.take_place()
+            if may_wait:
+                # Else that many wait aside already, and this one waits where it is.
+                self.leave()
+            self._state[IS_SPARE] = True
+            try:
+                await asyncio.wait({coming})
+            finally:
+                self._state[IS_SPARE] = False
+        return not may_wait or await self.take_place()
 
     async def send(self, message: Message) -> None:
         """Pass a part of the answer on.

@@ -197,7 +197,8 @@ async def test_one_more_takes_the_place_of_the_one_that_was_idle_for_longest(uno
 
 async def test_a_request_of_a_stranger_makes_room_and_one_with_a_credential_does_not(unopened: AgentMem) -> None:
     """A form of signing in may take its time only while nobody needs the place."""
-    async with _on_stage(unopened, head_seconds=600, max_connections=8, max_calls_per_subject=8) as stage:
+    settings = {"max_connections": 8, "max_connections_per_subject": 8, "max_calls_per_subject": 8}
+    async with _on_stage(unopened, head_seconds=600, **settings) as stage:
         form = "Origin: http://localhost\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n"
         stranger = await stage.connect(_request("/sign-in", method="POST", token=None, more=form))
         await stage.until_open(1)
@@ -242,6 +243,52 @@ async def test_forged_keys_that_wait_for_their_refusal_keep_nobody_out(unopened:
         for task in forging:
             task.cancel()
         await asyncio.gather(*forging, return_exceptions=True)
+
+
+def _slow_body(tenant: str) -> bytes:
+    return _request("/v1/count", method="POST", more=f"X-External-Id: {tenant}\r\nContent-Length: 5\r\n")
+
+
+async def test_one_caller_has_only_its_share_of_connections(unopened: AgentMem) -> None:
+    """Each further request of it is refused at once; those that it has are answered, and so is everybody else."""
+    async with _on_stage(unopened, max_connections=16, body_pause_seconds=600) as stage:
+        slow = [await stage.connect(_slow_body("greedy")) for _ in range(4)]
+        await stage.until(lambda: stage.figure("reminiscence_http_requests_in_flight") == 4)
+        for _ in range(20):
+            reader, _ = await stage.connect(_slow_body("greedy"))
+            answer = (await _rest(reader)).lower()
+            assert answer.startswith(b"http/1.1 503 ")
+            assert b"connection: close" in answer
+        reader, _ = await stage.connect(_request("/v1/openapi.json", more="X-External-Id: modest\r\n"))
+        assert await _status(reader) == 200
+        for _, writer in slow:
+            writer.write(b"abcde")
+        assert [await _status(reader) for reader, _ in slow] == [200] * 4
+        reader, writer = await stage.connect(_slow_body("greedy"))
+        writer.write(b"abcde")
+        assert await _status(reader) == 200
+
+
+async def test_when_places_are_full_the_caller_with_most_gives_one_up_that_only_waits(unopened: AgentMem) -> None:
+    """For its body here; a call that is worked on stays."""
+    settings = {"max_connections": 8, "max_connections_per_subject": 8, "body_pause_seconds": 600}
+    async with _on_stage(unopened, head_seconds=600, **settings) as stage:
+        call = await stage.connect(_request("/v1/slow", more="X-External-Id: greedy\r\n"))
+        await stage.until(lambda: len(stage.reached) == 1)
+        modest = [await stage.connect(_slow_body("modest")) for _ in range(3)]
+        await stage.until(lambda: stage.figure("reminiscence_http_requests_in_flight") == 4)
+        greedy = []
+        for number in range(5, 9):
+            greedy.append(await stage.connect(_slow_body("greedy")))
+            await stage.until(lambda number=number: stage.figure("reminiscence_http_requests_in_flight") == number)
+        reader, _ = await stage.connect(_request("/healthz"))
+        assert await _status(reader) == 200
+        assert await _rest(greedy[0][0]) == b""
+        assert stage.figure("reminiscence_http_connections_closed_total", reason="crowded-out") == 1
+        stage.may_answer.set()
+        for _, writer in (*modest, *greedy[1:]):
+            writer.write(b"abcde")
+        assert [await _status(reader) for reader, _ in (call, *modest, *greedy[1:])] == [200] * 7
 
 
 @pytest.mark.parametrize("body", ["", "Content-Length: 5\r\n"])

@@ -7,6 +7,7 @@ import resource
 
 import pytest
 
+from agent_reminiscence.server import ServerConfig
 from agent_reminiscence.server.connections.files import connections_within, raise_file_limit
 from agent_reminiscence.server.connections.registry import Connections
 from agent_reminiscence.server.guards.admission import Load
@@ -44,8 +45,10 @@ class _Clock:
 
 
 class _Connection:
-    def __init__(self, *, is_of_stranger: bool = True) -> None:
+    def __init__(self, *, is_of_stranger: bool = True, subject: str | None = None, is_spare: bool = False) -> None:
         self.is_of_stranger = is_of_stranger
+        self.subject = subject
+        self.is_spare = is_spare
         self.is_aborted = False
 
     def abort(self) -> None:
@@ -136,3 +139,45 @@ def test_a_flood_of_forged_keys_closes_nobody_who_has_just_come() -> None:
         victims += 1
     assert victims > 5
     assert sum(one.is_aborted for one in open_now) > 50
+
+
+def test_of_callers_with_a_credential_only_requests_that_wait_are_given_up() -> None:
+    """The oldest of the subject that has most requests; whoever works is left alone."""
+    clock = _Clock()
+    connections = _connections(clock, most=8)
+    ours = [
+        _Connection(is_of_stranger=False, subject=subject, is_spare=is_spare)
+        for subject, is_spare in (("b", True), ("a", False), ("a", True), ("a", True), ("b", False), ("c", False))
+    ]
+    for one in ours:
+        connections.opened(one)
+        connections.busy(one)
+    # One that is idle is no request of its subject.
+    kept = [_Connection(is_of_stranger=False, subject="b", is_spare=True) for _ in range(2)]
+    for one in kept:
+        connections.opened(one)
+    assert not connections.make_room()
+    clock.now += 1
+    for spared in (*kept, ours[2], ours[0], ours[3]):
+        assert connections.close_one()
+        assert spared.is_aborted
+    assert not connections.close_one()
+    assert [one.is_aborted for one in ours] == [True, False, True, True, False, False]
+
+
+def test_a_subject_has_a_quarter_of_the_connections_unless_it_is_said_otherwise() -> None:
+    """Of those that the limit on files leaves."""
+    assert [ServerConfig().connections_per_subject(most) for most in (2_000, 824, 8, 1)] == [500, 206, 2, 1]
+    assert ServerConfig(max_connections_per_subject=7).connections_per_subject(2_000) == 7
+
+
+async def test_a_subject_has_its_share_of_requests() -> None:
+    """Each gives its room back, also one that had none."""
+    load = Load(Gate(1, queue=0, wait_seconds=1), max_streams=1, max_requests_per_subject=2, stopping=asyncio.Event())
+    with load.request("a") as first, load.request("a") as second:
+        with load.request("a") as third, load.request("b") as other:
+            assert (first, second, third, other) == (True, True, False, True)
+        with load.request("a") as fourth:
+            assert not fourth
+    with load.request("a") as fifth:
+        assert fifth

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope
@@ -41,7 +41,7 @@ class Client:
         """Wait, but no longer than until the client has gone or the server stops."""
         if self.is_gone or self._stopping.is_set():
             return
-        ends = {asyncio.ensure_future(self._stopping.wait())}
+        ends: set[asyncio.Future[Any]] = {asyncio.ensure_future(self._stopping.wait())}
         if not self._is_asking:
             ends.add(asyncio.ensure_future(self._until_gone()))
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
@@ -187,13 +188,24 @@ def _given(payload: Any) -> list[Any]:
     for chunk in _objects(payload, "chunks"):
         given += [chunk.get("speaker"), chunk.get("metadata")]
     # Of a divided value: whole texts and pieces of them, but not how their objects and lists are marked.
-    given += [
-        part.get("piece") if isinstance(part, dict) else part
-        for part in payload.get("parts", ())
-        if isinstance(part, str | dict)
-    ]
+    given += [_given_part(part) for part in payload.get("parts", ())]
     given += [fact.get("content") for fact in _objects(payload, "facts")]
     return given + _given_graph(payload.get("graph"))
+
+
+def _given_part(part: Any) -> Any:
+    """The text of a part of a divided value."""
+    if not isinstance(part, dict):
+        return part
+    if "run" not in part:
+        return part.get("piece")
+    try:
+        # Numbers as they are spelled, like those of a payload that is not divided.
+        run = json.loads(part["run"], parse_int=str, parse_float=str)
+        return [one for one in run if isinstance(one, str)]
+    except (TypeError, ValueError):
+        # It was altered; whatever it says now counts.
+        return part["run"]
 
 
 def _given_graph(graph: Any) -> list[Any]:

@@ -559,7 +559,8 @@ class ValuePart(StrictModel):
     number: int = Field(ge=0, description="From 0; the event itself comes after the last one.")
     parts: list[Any] = Field(
         description="Parts of the values, in order. A text that was cut is several objects: `piece`, how many of its"
-        " characters are `repeated` from the one before, and whether the text `ends` with it."
+        " characters are `repeated` from the one before, and whether the text `ends` with it. A `run` is several parts"
+        " without strings, as the text of a JSON list."
     )
 
 

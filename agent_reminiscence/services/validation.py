@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import unicodedata
@@ -18,6 +17,7 @@ from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import TIERS, Tier
 from agent_reminiscence.config.paths import checked_path
 from agent_reminiscence.domain.access import AccessScope, is_key
+from agent_reminiscence.domain.canonical import count_json_bytes
 from agent_reminiscence.domain.conversation_key import CONVERSATION_KEY_PREFIX
 from agent_reminiscence.domain.event import RESERVED_PREFIX
 from agent_reminiscence.domain.filter import Filter
@@ -289,25 +289,51 @@ def memory_metadata(value: object, text: str | None) -> dict[str, Any]:
     return checked
 
 
-def json_object(name: str, value: object, max_bytes: int, *, is_exact: bool = True) -> dict[str, Any]:
+def json_object(
+    name: str, value: object, max_bytes: int, *, max_values: int | None = None, is_exact: bool = True
+) -> dict[str, Any]:
     """A JSON object, copied, limited to `max_bytes` of UTF-8 and in depth.
 
     Args:
+        max_values: How many keys, values, lists and objects it may have; None leaves that to the bytes.
         is_exact: Refuse texts that cannot be stored as they are; False leaves them to the scrubber.
     """
     if not isinstance(value, Mapping):
         raise InvalidInputError(f"{name} must be a mapping, not {type(value).__name__}")
+    if max_values is not None and _has_more_values(value, max_values):
+        raise InvalidInputError(
+            f"{name} has more than {max_values:,} keys and values; write it as several, or many numbers as one text"
+        )
     check = plain_text if is_exact else said_text
     longest = max(max_bytes, constants.MAX_EVENT_PAYLOAD_BYTES)
     copied = _json(name, value, depth=1, text=lambda what, one: check(what, one, longest))
     try:
-        size = len(json.dumps(copied, ensure_ascii=False, allow_nan=False).encode(errors="surrogatepass"))
+        size = count_json_bytes(copied)
     except ValueError as error:
         # Integers of more than 4,300 digits cannot be written out.
         raise InvalidInputError(f"{name} is not JSON: {error}") from None
     if size > max_bytes:
         raise InvalidInputError(f"{name} takes {size:,} bytes as JSON; the limit is {max_bytes:,}")
     return cast("dict[str, Any]", copied)
+
+
+def _has_more_values(value: object, limit: int) -> bool:
+    """Whether a value has more than so many keys and values; stops looking once that is clear."""
+    count = 0
+    left = [value]
+    while left and count <= limit:
+        item = left.pop()
+        if isinstance(item, Mapping):
+            count += 2 * len(item)
+            inner: Iterable[object] = item.values()
+        elif isinstance(item, list | tuple):
+            count += len(item)
+            inner = item
+        else:
+            continue
+        if count <= limit:
+            left.extend(one for one in inner if isinstance(one, Mapping | list | tuple))
+    return count > limit
 
 
 def moment(name: str, value: object) -> datetime:

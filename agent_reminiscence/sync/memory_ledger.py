@@ -42,11 +42,11 @@ class MemoryLedger(Twin):
 
         Args:
             kind: Lower-case words joined by dots, outside the prefix `memory.`.
-            payload: A JSON object of at most 32 MiB. Of one of more than 1 MiB, the large values stand in events of
-                kind `memory.value_part` right before this one, which has `memory.divided` instead; `whole` reads them.
-                What a reflection believes and names always stands in its own event, within 1 MiB.
-                If secrets in its keys and strings were redacted, `memory.redactions` in it says how often each rule
-                matched.
+            payload: A JSON object of at most 32 MiB and 1,000,000 keys and values. Of one of more than 1 MiB, the large
+                values stand in events of kind `memory.value_part` right before this one, which has `memory.divided`
+                instead; `whole` reads them. What a reflection believes and names always stands in its own event, within
+                1 MiB. If secrets in its keys and strings were redacted, `memory.redactions` in it says how often each
+                rule matched.
             turn: Number of the turn in its conversation, from 0.
             occurred_at: When it was true in the world; None is now.
             expected_position: The position of the last event of this kind in `conversation_id` that you know of; 0 if

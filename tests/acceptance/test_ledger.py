@@ -369,6 +369,8 @@ async def test_a_divided_payload_is_refused_whole(memory: AgentMem, tenant: str)
         await memory.ledger.append(tenant, "world.seen", {"n": _BORDER}, conversation_id="c", expected_position=0)
     with pytest.raises(InvalidInputError, match="the limit is 33,554,432"):
         await memory.ledger.append(tenant, "world.seen", {"n": ["x" * 1_000_000] * 34})
+    with pytest.raises(InvalidInputError, match="more than 1,000,000 keys and values; write it as several"):
+        await memory.ledger.append(tenant, "world.seen", {"n": [[0] * 500_000] * 2})
     with pytest.raises(InvalidInputError, match=r"payload has the key 'memory\.divided'"):
         await memory.ledger.append(tenant, "world.seen", {"memory.divided": {}})
 

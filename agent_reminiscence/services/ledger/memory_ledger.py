@@ -19,7 +19,13 @@ from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import InvalidInputError, PositionConflictError, StoreError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services import validation
-from agent_reminiscence.services.ledger.division import MAX_DIVIDED_PAYLOAD_BYTES, divide, parts_of, put_together
+from agent_reminiscence.services.ledger.division import (
+    MAX_DIVIDED_PAYLOAD_BYTES,
+    MAX_DIVIDED_PAYLOAD_VALUES,
+    divide,
+    parts_of,
+    put_together,
+)
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import AppendRequest
 from agent_reminiscence.services.ledger.scrubber import Scrubber
@@ -69,11 +75,11 @@ class MemoryLedger:
 
         Args:
             kind: Lower-case words joined by dots, outside the prefix `memory.`.
-            payload: A JSON object of at most 32 MiB. Of one of more than 1 MiB, the large values stand in events of
-                kind `memory.value_part` right before this one, which has `memory.divided` instead; `whole` reads them.
-                What a reflection believes and names always stands in its own event, within 1 MiB.
-                If secrets in its keys and strings were redacted, `memory.redactions` in it says how often each rule
-                matched.
+            payload: A JSON object of at most 32 MiB and 1,000,000 keys and values. Of one of more than 1 MiB, the large
+                values stand in events of kind `memory.value_part` right before this one, which has `memory.divided`
+                instead; `whole` reads them. What a reflection believes and names always stands in its own event, within
+                1 MiB. If secrets in its keys and strings were redacted, `memory.redactions` in it says how often each
+                rule matched.
             turn: Number of the turn in its conversation, from 0.
             occurred_at: When it was true in the world; None is now.
             expected_position: The position of the last event of this kind in `conversation_id` that you know of; 0 if
@@ -90,10 +96,7 @@ class MemoryLedger:
         asked = AppendRequest(
             external_id=validation.external_id(external_id),
             kind=validation.event_kind(kind),
-            # Checked and copied value by value, which takes a tenth of a second for the largest payloads.
-            payload=await beside(
-                lambda: validation.json_object("payload", payload, MAX_DIVIDED_PAYLOAD_BYTES), value=payload
-            ),
+            payload=await _checked(payload),
             actor=validation.optional_identifier("actor", actor),
             conversation_id=validation.optional_identifier("conversation_id", conversation_id),
             turn=None if turn is None else validation.whole_number("turn", turn, minimum=0, maximum=2**31 - 1),
@@ -164,12 +167,8 @@ class MemoryLedger:
             InvalidInputError: `payload` would be refused.
             RedactionError: Your redactor failed.
         """
-        checked = await beside(
-            lambda: validation.json_object("payload", payload, MAX_DIVIDED_PAYLOAD_BYTES), value=payload
-        )
-        return (
-            await self._scrubber.scrub(AppendRequest(external_id="nobody", kind="user.asked", payload=checked))
-        ).payload
+        asked = AppendRequest(external_id="nobody", kind="user.asked", payload=await _checked(payload))
+        return (await self._scrubber.scrub(asked)).payload
 
     async def _append(self, request: AppendRequest) -> Event:
         divided = await beside(lambda: divide(request.kind, request.payload), value=request.payload)
@@ -364,6 +363,16 @@ class MemoryLedger:
             kinds=validation.kinds(kinds),
             actor=validation.optional_identifier("actor", actor),
         )
+
+
+async def _checked(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """A payload that may be written, copied. Value by value, which takes seconds for those with the most values."""
+    return await beside(
+        lambda: validation.json_object(
+            "payload", payload, MAX_DIVIDED_PAYLOAD_BYTES, max_values=MAX_DIVIDED_PAYLOAD_VALUES
+        ),
+        value=payload,
+    )
 
 
 def _start(after: int) -> int:

@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence.config.constants import MAX_EVENT_PAYLOAD_BYTES
+from agent_reminiscence.domain.canonical import count_json_bytes
 from agent_reminiscence.domain.erasure import event_says
 from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.exceptions import InvalidInputError
@@ -79,9 +80,9 @@ def test_each_event_is_within_the_limit_and_small_values_stay(character: str) ->
 
 def test_how_values_are_marked_is_no_text() -> None:
     """An erasure by "list" or "piece" reaches nobody's pictures."""
-    divided = divide("world.seen", {"a": ["x" * 1_500_000, {"b": 1}]})
+    divided = divide("world.seen", {"a": ["x" * 1_500_000, {"b": [1, 2, 3, 4, [5, 1e22]]}]})
 
-    for word in ("list", "object", "piece", "repeated", "ends", "value", "number"):
+    for word in ("run", "list", "object", "piece", "repeated", "ends", "value", "number"):
         assert not any(event_says(EventKind.VALUE_PART, part, word) for part in divided.parts), word
 
 
@@ -111,3 +112,29 @@ def test_a_reflection_that_names_too_much_is_refused(rest: str) -> None:
 
     with pytest.raises(InvalidInputError, match=r"based_on, belief in the payload of 'agent\.reflected' take 1,080,"):
         divide("agent.reflected", payload)
+
+
+def test_many_small_values_are_few_parts_and_numbers_in_them_are_found() -> None:
+    """Runs of numbers are one text; an erasure reads them as it reads those of a small payload."""
+    numbers = [[n, n / 7, n % 2 == 0, None, -0.0, 1e-9 * n, 10 ** (n % 40)] for n in range(40_000)]
+    payload = {"numbers": numbers, "phone": [38_512_345_678, "x"], "digits": [10**4_000 + n for n in range(300)]}
+
+    divided = divide("world.seen", payload)
+
+    stored = [_stored(part) for part in divided.parts]
+    assert put_together(_stored(divided.payload), stored) == payload
+    assert sum(len(part["parts"]) for part in stored) < 1_000
+    for part in divided.parts:
+        assert len(json.dumps(part, ensure_ascii=False).encode()) <= MAX_EVENT_PAYLOAD_BYTES
+    as_spelled = [json.loads(json.dumps(part), parse_int=str, parse_float=str) for part in divided.parts]
+    for number in ("39999", "100000000000000000000000000000000000000", str(10**4_000 + 7)):
+        assert any(event_says(EventKind.VALUE_PART, part, number) for part in as_spelled), number
+    assert not any(event_says(EventKind.VALUE_PART, part, "39999, ") for part in as_spelled)
+
+
+@given(value=_VALUES)
+@example(value={"é\x00\ud800": [True, False, None, [], {}, -0.0, 1e22, 2**80, '"\\\n\x1f🛳']})
+def test_bytes_are_counted_as_they_are_written(value: Any) -> None:
+    """Without writing them."""
+    written = json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass")
+    assert count_json_bytes(value) == len(written)

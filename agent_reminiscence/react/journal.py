@@ -93,7 +93,7 @@ class Journal:
             else f"react/failed/{uuid4()}"
         )
         try:
-            return await self._memory.ledger.append(
+            event = await self._memory.ledger.append(
                 external_id, FINISHED, payload, conversation_id=conversation, idempotency_key=key
             )
         except IdempotencyConflictError:
@@ -101,6 +101,11 @@ class Journal:
             if found is None:
                 raise
             return found
+        return await self.whole(event)
+
+    async def whole(self, event: Event) -> Event:
+        """An event with its large values, such as steps with long results, which the ledger keeps beside it."""
+        return await self._memory.ledger.whole(event)
 
     async def find(self, external_id: str, conversation: str, invocation_id: str) -> Event | None:
         """The event of an invocation that was answered lately."""
@@ -109,7 +114,7 @@ class Journal:
         )
         for event in events:
             if event.payload.get("invocation_id") == invocation_id and event.payload.get("failure") is None:
-                return event
+                return await self.whole(event)
         return None
 
     async def learned(self, external_id: str, finished: Event) -> Learned | None:
@@ -121,7 +126,7 @@ class Journal:
         async with aclosing(events):
             async for event in events:
                 if event.payload.get("finished") == str(finished.event_id):
-                    return Learned.model_validate(event.payload)
+                    return Learned.model_validate((await self.whole(event)).payload)
         return None
 
     async def learn(self, external_id: str, finished: Event, learned: Learned) -> Learned:
@@ -140,7 +145,7 @@ class Journal:
             if found is None:
                 raise
             return found
-        return Learned.model_validate(event.payload)
+        return Learned.model_validate((await self.whole(event)).payload)
 
     async def record(self, external_id: str, finished: Event) -> None:
         """Note that everything is recorded."""
@@ -153,7 +158,10 @@ class Journal:
         )
 
     async def unrecorded(self, external_id: str) -> list[Event]:
-        """Invocations that are over and not wholly recorded, oldest first; from where the last `check` left off."""
+        """Invocations that are over and not wholly recorded, oldest first; from where the last `check` left off.
+
+        They are without their large values.
+        """
         waiting, _ = await self._look(external_id)
         return waiting
 
@@ -183,7 +191,7 @@ class Journal:
 
 
 def as_finished(event: Event) -> Finished | None:
-    """An event as the invocation that it records; None if it was erased, or is none of ours."""
+    """A whole event as the invocation that it records; None if it was erased, or is none of ours."""
     try:
         return Finished.model_validate(event.payload)
     except ValidationError:

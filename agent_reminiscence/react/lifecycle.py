@@ -477,7 +477,10 @@ class Lifecycle:
         since = self._clock() - timedelta(days=self._config.prune_unused_days)
         keys: set[str] = set()
         async for event in all_events(self._memory, external_id, FINISHED):
-            if event.occurred_at >= since and (finished := as_finished(event)) is not None:
+            if event.occurred_at < since:
+                continue
+            finished = as_finished(await self._memory.ledger.whole(event))
+            if finished is not None:
                 keys.update(finished.recalled)
         return _Used(since, frozenset(keys))
 

@@ -69,6 +69,7 @@ class Recorder:
             NotRecordedError: A service or the model failed; the next call does the rest.
             StoreError: The store is unavailable; likewise.
         """
+        event = await self._journal.whole(event)
         finished = as_finished(event)
         if finished is None or not await self._is_there(external_id, event):
             return

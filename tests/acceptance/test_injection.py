@@ -28,6 +28,7 @@ from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.domain.trust import SOURCE_TRUST, Source
 from agent_reminiscence.exceptions import AgentError
 from agent_reminiscence.services.tiers.proposal import DERIVED_CONFIDENCE
+from agent_reminiscence.text.control_tokens import clean
 from agent_reminiscence.text.invisible import INVISIBLE
 from tests.acceptance.conftest import SocketServer
 from tests.support.factories import stored_rows, superuser
@@ -193,7 +194,7 @@ def _check_shown(model: ScriptedModel, injection: Injection, instructions: str, 
     assert quoting
     assert {row["trust"] for row in quoting} == {"tool"}
     assert {row["trust"] for row in rows if row.get("title") == "Boats"} <= {"user"}
-    visible = INVISIBLE.sub("", injection.text)
+    visible = clean(injection.text)
     # A rendering has a line break for each kind of them.
     texts = [row["text"].strip().split("\n")[0][:10] for row in quoting if row["text"]]
     assert any(text in injection.text or text in visible for text in texts)
@@ -612,7 +613,7 @@ def _check_prompt(model: ScriptedModel, injection: Injection) -> None:
 
 def _visible(text: str) -> str:
     """What a reader sees of a text, without its white space."""
-    return "".join(INVISIBLE.sub("", text).split())
+    return "".join(clean(text).split())
 
 
 def _check_trust(plan: Mapping[str, Any]) -> None:

@@ -343,11 +343,11 @@ async def _live(memory: AgentMem, folder: Path) -> None:
     await memory.admin.consolidate("agent-1")
     await memory.admin.archive("agent-1", note.id)
     for attempt in (
-        memory.create_active_memory("agent-1", title, f"{text}\x00"),
+        memory.create_active_memory("agent-1", title, text, key=f"{SECRETS['key']}\x00"),
         memory.create_active_memory("agent-1", title, text, metadata={SECRETS["metadata"]: {1}}),
         memory.create_active_memory("agent-1", title, text, idempotency_key=SECRETS["key"]),
         memory.update_active_memory("agent-1", note.id, content=text),
-        memory.retrieve_memories("agent-1", f"{query}\ud800"),
+        memory.retrieve_memories("agent-1", query * 20_000),
     ):
         with pytest.raises(ReminiscenceError):
             await attempt

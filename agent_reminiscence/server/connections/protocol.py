@@ -72,7 +72,7 @@ class BoundedProtocol(H11Protocol):
     @property
     def is_spare(self) -> bool:
         """Whether its request only waits to be refused, or for a body that comes slowly."""
-        return self.scope is not None and self.scope["state"].get(IS_SPARE, False)
+        return self.scope is not None and bool(self.scope["state"].get(IS_SPARE))
 
     def abort(self) -> None:
         """Close it at once; a request that is being worked on sees that its client is gone."""
@@ -108,7 +108,8 @@ class BoundedProtocol(H11Protocol):
         super().handle_events()
         if self.cycle is not before and not self.cycle.response_complete:
             # Before it is worked on: its task has not begun.
-            self.cycle.scope["extensions"] = {HANG_UP: self._hang_up}
+            extensions: Any = {HANG_UP: self._hang_up}
+            self.cycle.scope["extensions"] = extensions
             self._is_idle = False
             self._registry.busy(self)
             if self._head_timer is not None:

@@ -60,6 +60,10 @@ class _Stage:
         """Wait until so many are open."""
         await self.until(lambda: self.figure("reminiscence_http_connections_open") == connections)
 
+    async def until_in_flight(self, requests: int) -> None:
+        """Wait until so many are being answered."""
+        await self.until(lambda: self.figure("reminiscence_http_requests_in_flight") == requests)
+
 
 def _request(path: str, *, method: str = "GET", token: str | None = _TOKEN, more: str = "") -> bytes:
     credential = "" if token is None else f"Authorization: Bearer {token}\r\n"
@@ -253,7 +257,7 @@ async def test_one_caller_has_only_its_share_of_connections(unopened: AgentMem) 
     """Each further request of it is refused at once; those that it has are answered, and so is everybody else."""
     async with _on_stage(unopened, max_connections=16, body_pause_seconds=600) as stage:
         slow = [await stage.connect(_slow_body("greedy")) for _ in range(4)]
-        await stage.until(lambda: stage.figure("reminiscence_http_requests_in_flight") == 4)
+        await stage.until_in_flight(4)
         for _ in range(20):
             reader, _ = await stage.connect(_slow_body("greedy"))
             answer = (await _rest(reader)).lower()
@@ -276,11 +280,13 @@ async def test_when_places_are_full_the_caller_with_most_gives_one_up_that_only_
         call = await stage.connect(_request("/v1/slow", more="X-External-Id: greedy\r\n"))
         await stage.until(lambda: len(stage.reached) == 1)
         modest = [await stage.connect(_slow_body("modest")) for _ in range(3)]
-        await stage.until(lambda: stage.figure("reminiscence_http_requests_in_flight") == 4)
+        await stage.until_in_flight(4)
         greedy = []
         for number in range(5, 9):
             greedy.append(await stage.connect(_slow_body("greedy")))
-            await stage.until(lambda number=number: stage.figure("reminiscence_http_requests_in_flight") == number)
+            await stage.until_in_flight(number)
+        # All have had their first second, and are known to be slow.
+        await asyncio.sleep(2)
         reader, _ = await stage.connect(_request("/healthz"))
         assert await _status(reader) == 200
         assert await _rest(greedy[0][0]) == b""
@@ -298,14 +304,14 @@ async def test_a_refusal_waits_no_longer_than_its_client_or_the_server(unopened:
         for number in range(20):
             await stage.connect(_request("/v1/count", method="POST", token=f"forged-{number}", more=body))
         # One is within the allowance.
-        await stage.until(lambda: stage.figure("reminiscence_http_requests_in_flight") == 19)
+        await stage.until_in_flight(19)
         for writer in stage.writers:
             writer.close()
-        await stage.until(lambda: stage.figure("reminiscence_http_requests_in_flight") == 0)
+        await stage.until_in_flight(0)
 
         reader, _ = await stage.connect(_request("/v1/count", token=None))
         late, _ = await stage.connect(_request("/v1/count", token="forged"))
-        await stage.until(lambda: stage.figure("reminiscence_http_requests_in_flight") == 2)
+        await stage.until_in_flight(2)
         stage.server.app.state.stopping.set()
         assert [await _status(reader), await _status(late)] == [401, 401]
 
@@ -323,7 +329,7 @@ async def test_a_flood_of_forged_keys_is_hung_up_on(
         for number in range(3):
             await stage.connect(_request("/v1/slow", token=f"forged-{number}"))
             await stage.connect(_request("/v1/slow", token=None))
-        await stage.until(lambda: stage.figure("reminiscence_http_requests_in_flight") == 6)
+        await stage.until_in_flight(6)
         with caplog.at_level(logging.WARNING):
             for token in ("forged", None):
                 reader, _ = await stage.connect(_request("/v1/slow", token=token))

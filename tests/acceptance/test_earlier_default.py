@@ -110,6 +110,7 @@ async def test_the_doctor_calls_it_a_problem_that_only_words_are_searched(
     assert "`agent-reminiscence reembed`" in problem.remedy
 
 
+@pytest.mark.thorough
 async def test_an_export_of_the_earlier_default_gets_new_vectors_where_it_is_imported(
     default: Config, bundled_memory: AgentMem, tmp_path: Path
 ) -> None:

@@ -4,17 +4,19 @@ FROM memory_event
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p::text;
 
 -- part: left_parts
--- Parts of a payload whose event is erased and that are not: that event is the first after them that is no part itself.
+-- Parts of a payload whose event is erased and that are not: that event is the first after them that is no part itself. Only
+-- events of a user's own kinds have parts.
 SELECT p.position
 FROM reminiscence.memory_event AS p
 CROSS JOIN LATERAL (
-    SELECT after.salt
+    SELECT after.salt, after.kind
     FROM reminiscence.memory_event AS after
     WHERE after.external_id = $(external_id)p AND after.position > p.position AND after.kind <> 'memory.value_part'
     ORDER BY after.position
     LIMIT 1
 ) AS divided
 WHERE p.external_id = $(external_id)p AND p.kind = 'memory.value_part' AND p.salt IS NOT NULL AND divided.salt IS NULL
+    AND NOT starts_with(divided.kind, 'memory.')
 
 -- name: find_divided
 -- All events of a payload that is divided over several, of which one is erased, now or before: each has a part of what was

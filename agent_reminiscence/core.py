@@ -127,7 +127,7 @@ class AgentMem:
         """Stop the worker, close the connections and release the embedded server. A second call does nothing.
 
         Work in progress has ten seconds to finish; the rest stays due for the next worker. The embedded server stops
-        when its last user leaves. In a forked process nothing happens: whoever opened it closes it.
+        when its last user leaves. In a forked process this does nothing: the process that opened it closes it.
         """
         if self._is_inherited:
             return

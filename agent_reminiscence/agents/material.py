@@ -81,5 +81,5 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def _without_brackets(match: re.Match[str]) -> str:
-    """A control token with escapes for its brackets: the same text for whoever reads JSON."""
+    """Escape the brackets of a control token; JSON readers still get the same text."""
     return re.sub(r"[<>\[\]]", lambda bracket: f"\\u{ord(bracket[0]):04x}", match[0])

@@ -268,7 +268,7 @@ def _report_ingest(report: _IngestReport, tenant: str, *, as_json: bool) -> None
 
 
 def _name_left_out(left_out: Sequence[LeftOut]) -> None:
-    """Say how many files of folders were left out, of which kinds, and the first of each kind by name."""
+    """Print how many files were left out, by kind, and name the first of each kind."""
     by_reason: dict[str, list[str]] = {}
     for one in left_out:
         by_reason.setdefault(one.reason, []).append(one.name)

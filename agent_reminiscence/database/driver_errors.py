@@ -103,7 +103,7 @@ def is_untracked(reason: str) -> bool:
 
 
 def untracked(reason: str) -> str:
-    """What `is_untracked` means for whoever has to change it."""
+    """Explain an `is_untracked` error, and which setting of the pooler to change."""
     return (
         f"PostgreSQL refused a statement: {reason}. A connection pooler hands each transaction to another session and"
         " does not take prepared statements along. With PgBouncer in transaction mode, use 1.21 or later and set"

@@ -163,6 +163,11 @@ def metadata_says(metadata: Any, text: str) -> bool:
     return json_says(_given_metadata(metadata), text)
 
 
+def spelled_json(text: str) -> Any:
+    """A JSON value whose numbers keep their spelling, as `str`."""
+    return json.loads(text, parse_int=str, parse_float=str)
+
+
 def json_says(value: Any, text: str) -> bool:
     """Whether a string or key of a JSON value contains `text`."""
     match value:
@@ -201,7 +206,7 @@ def _given_part(part: Any) -> Any:
         return part.get("piece")
     try:
         # Numbers as they are spelled, like those of a payload that is not divided.
-        run = json.loads(part["run"], parse_int=str, parse_float=str)
+        run = spelled_json(part["run"])
         return [one for one in run if isinstance(one, str)]
     except (TypeError, ValueError):
         # It was altered; whatever it says now counts.

@@ -30,6 +30,9 @@ _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST"
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _JOB_STATES: Final = ("waiting", "running", "failed")
 
+type Reason = Literal["head-too-slow", "crowded-out", "answer-not-read"]
+"""Why the server closed a connection that its client had left open."""
+
 
 class Metrics:
     """The figures of one application."""
@@ -97,7 +100,7 @@ class Metrics:
         """Count a question. Whoever answers one calls this."""
         self._recalls.labels(via).inc()
 
-    def connection_closed(self, reason: Literal["head-too-slow", "crowded-out", "answer-not-read"]) -> None:
+    def connection_closed(self, reason: Reason) -> None:
         """Count a connection that was closed because of what its client did not do."""
         self._closed.labels(reason).inc()
 

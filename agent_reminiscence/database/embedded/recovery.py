@@ -88,7 +88,7 @@ class RecoveryWatch:
         refusals = [found[1] for found in map(_REFUSAL.search, lines) if found]
         if refusals:
             self._is_stopping = refusals[-1].startswith(_STOPPING)
-        # If there is none, refusals have pushed it out of what was read, and nothing was logged since.
+        # None: only refusals were logged lately, and they fill all that was read.
         self._last_line = next((line for line in reversed(lines) if not _REFUSAL.search(line)), self._last_line)
 
 

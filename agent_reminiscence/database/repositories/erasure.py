@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
-from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -25,6 +24,7 @@ from agent_reminiscence.domain.erasure import (
     ErasureReceipt,
     event_says,
     metadata_says,
+    spelled_json,
 )
 from agent_reminiscence.domain.event import Event, EventKind, is_user_kind
 from agent_reminiscence.domain.index import POSTING_DTYPE, decode_postings
@@ -140,7 +140,7 @@ class ErasureRepository:
         while True:
             page = await db.fetch_all(_SQL["find_by_text"], params | {"after": after})
             for row in page:
-                payload = _spelled_json(row["payload"])
+                payload = spelled_json(row["payload"])
                 if not (row["is_labelled"] or event_says(row["kind"], payload, text)):
                     continue
                 # What is said about a memory, perhaps in another's or a model's words, is not its own text.
@@ -251,7 +251,7 @@ class ErasureRepository:
         params = {"external_id": external_id, "json_text": json_spelling(text), "limit": _PAGE_EVENTS}
         while page := await db.fetch_all(_json_candidates(column), params | {"offset": offset}):
             for row in page:
-                value = _spelled_json(row["value"])
+                value = spelled_json(row["value"])
                 says = metadata_says(value, text) if column.name == "metadata" else event_says(row["kind"], value, text)
                 found += says
             offset += len(page)
@@ -301,11 +301,6 @@ def _params(external_id: str, selection: Selection) -> dict[str, object]:
         "memory_ids": sorted(selection.memory_ids),
         "positions": sorted(selection.positions),
     }
-
-
-def _spelled_json(text: str) -> Any:
-    """A JSON value whose numbers keep their spelling."""
-    return json.loads(text, parse_int=str, parse_float=str)
 
 
 def _scan(table: str, columns: Sequence[TextColumn]) -> NamedQuery:

@@ -5,13 +5,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
-from agent_reminiscence.server.metrics import Metrics
-
-type Reason = Literal["head-too-slow", "crowded-out", "answer-not-read"]
-"""Why the server closed a connection that its client had left open."""
-
+from agent_reminiscence.server.metrics import Metrics, Reason
 
 # For a head to come, and for its credential to be checked.
 _FIRST_SECONDS: Final = 1.0

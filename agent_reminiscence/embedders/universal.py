@@ -166,7 +166,7 @@ class _OneThread:
 
     By default OpenBLAS spreads even small products over all cores, and the other threads spin while they wait for the
     next: on two cores three times the processor time, no faster, and with other last digits. A limit of threadpoolctl
-    ends with the thread that set it, even while another thread computes; so here the first one that computes sets it,
+    ends with the call that set it, even while another thread computes; so here the first one that computes sets it,
     and the last one lifts it.
     """
 

@@ -14,17 +14,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import random
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 import numpy as np
@@ -33,12 +30,11 @@ import psutil  # type: ignore[import-untyped, unused-ignore]
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.database.connection import open_connection
 from benchmarks.common import print_table, scratch_folder, write_json
+from benchmarks.served import Client, serving
 from benchmarks.synthetic import Corpus, WordModel
 
 _SEED = 20_261_126
 _TENANT = "bench"
-_TOKEN = "b" * 43
-_CHECKOUT = Path(__file__).parent.parent
 _STEADY_CLIENTS = 16
 _WRITES_EVERY = 20
 _SAMPLE_SECONDS = 5.0
@@ -74,79 +70,6 @@ class Outcome:
             len(self.lost),
             f"{self.megabytes:.0f}",
         ]
-
-
-class Client:
-    """One connection that is kept; less of the machine than a client library would take."""
-
-    def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        assert parts.hostname is not None
-        assert parts.port is not None
-        self._place = (parts.hostname, parts.port)
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-
-    async def post(self, path: str, document: object, **headers: str) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body of an answer."""
-        body = json.dumps(document).encode()
-        own = {
-            "Host": "127.0.0.1",
-            "Authorization": f"Bearer {_TOKEN}",
-            "X-External-Id": _TENANT,
-            "Content-Type": "application/json",
-            "Content-Length": str(len(body)),
-        } | headers
-        head = "".join(f"{name}: {value}\r\n" for name, value in own.items())
-        if self._streams is None:
-            self._streams = await asyncio.open_connection(*self._place)
-        reader, writer = self._streams
-        writer.write(f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + body)
-        lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        told = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:] if line)}
-        content = await reader.readexactly(int(told["content-length"]))
-        if told.get("connection") == "close":
-            self.close()
-        return int(lines[0].split()[1]), told, content
-
-    def close(self) -> None:
-        """Give the connection up."""
-        if self._streams is not None:
-            self._streams[1].close()
-            self._streams = None
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """The server's process."""
-
-    url: str
-    process: psutil.Process
-
-    @property
-    def megabytes(self) -> float:
-        """Memory that it holds."""
-        return float(self.process.memory_info().rss) / 2**20
-
-
-@asynccontextmanager
-async def serving(data_dir: Path) -> AsyncIterator[Served]:
-    """`agent-reminiscence serve` over a data folder."""
-    environment = {name: value for name, value in os.environ.items() if "REMINISCENCE_" not in name}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "agent_reminiscence.cli", "serve", "--port", "0", "--data-dir", str(data_dir)),
-        env=environment | {"PYTHONPATH": str(_CHECKOUT), "AGENT_REMINISCENCE_SERVER_TOKEN": _TOKEN},
-        cwd=_CHECKOUT,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    try:
-        assert process.stdout is not None
-        first = (await process.stdout.readline()).decode()
-        if not first:
-            raise SystemExit("the server has not started")
-        yield Served(first.split()[2].removesuffix(";"), psutil.Process(process.pid))
-    finally:
-        process.terminate()
-        await process.wait()
 
 
 async def load(clients: Sequence[Callable[[Outcome], Awaitable[None]]], seconds: float) -> Outcome:
@@ -210,7 +133,7 @@ async def compare(arguments: argparse.Namespace, data_dir: Path, questions: Sequ
     rows = []
     async with serving(data_dir) as served:
         for clients in arguments.concurrency:
-            connections = [Client(served.url) for _ in range(clients)]
+            connections = [Client(served.url, served.token, _TENANT) for _ in range(clients)]
             await load([over_http(connections[0], questions)], 1.0)
             outcome = await load([over_http(one, questions) for one in connections], arguments.seconds)
             outcome.megabytes = served.megabytes
@@ -265,7 +188,7 @@ async def endure(minutes: float, data_dir: Path, questions: Sequence[str], words
                 await asyncio.sleep(_SAMPLE_SECONDS)
                 samples.append((time.perf_counter() - began, served.megabytes, served.process.num_fds()))
 
-        connections = [Client(served.url) for _ in range(_STEADY_CLIENTS)]
+        connections = [Client(served.url, served.token, _TENANT) for _ in range(_STEADY_CLIENTS)]
         sampling = asyncio.create_task(sample())
         outcome = await load([writing(one) for one in connections], minutes * 60)
         sampling.cancel()

@@ -24,6 +24,7 @@ from agent_reminiscence.database.versions import version_numbers
 from agent_reminiscence.exceptions import ConfigurationError
 
 if sys.platform != "win32":
+    import fcntl
     import pwd
 
 SYSTEM_USER: Final = "reminiscence"
@@ -40,6 +41,8 @@ _VECTOR_VERSION: Final = re.compile(r"^default_version\s*=\s*'([^']+)'", re.MULT
 
 # Root's copy of programs that the server's user cannot reach in their original place.
 _PROGRAMS_CACHE: Final = Path("/var/cache/agent-reminiscence")
+# How often a user is created that is not there afterwards.
+_USER_ATTEMPTS: Final = 10
 # What a server does not need: headers, static libraries, manuals.
 _NOT_COPIED: Final = ("__pycache__", "include", "pgxs", "pkgconfig", "*.a", "doc", "man")
 
@@ -161,34 +164,59 @@ def system_account() -> Account:
     Raises:
         ConfigurationError: It cannot be created here.
     """
-    refusal = "`useradd` was not found"
-    for _ in range(10):
-        try:
-            entry = pwd.getpwnam(SYSTEM_USER)
-        except KeyError:
-            useradd = shutil.which("useradd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-            if useradd is None:
-                break
-            options = ["--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
-            made = subprocess.run(  # noqa: S603 - a system program, arguments are ours
-                [useradd, *options, "--shell", "/usr/sbin/nologin", SYSTEM_USER],
-                check=False,
-                capture_output=True,
-                text=True,
-            )
-            refusal = made.stderr.strip()
-            if made.returncode != 0:
-                time.sleep(0.1)  # another process may be creating it right now
-            continue
-        if entry.pw_uid == 0:
+    entry = _system_entry()
+    if entry is None:
+        refusal = _create_system_user()
+        entry = _system_entry()
+        if entry is None:
             raise ConfigurationError(
-                f"the system user {SYSTEM_USER!r} is root itself, but PostgreSQL refuses to run as root"
+                f"PostgreSQL refuses to run as root, and the system user {SYSTEM_USER!r} cannot be created ({refusal}):"
+                " create it, or run as a user other than root"
             )
-        return Account(entry.pw_uid, entry.pw_gid)
-    raise ConfigurationError(
-        f"PostgreSQL refuses to run as root, and the system user {SYSTEM_USER!r} cannot be created ({refusal}):"
-        " create it, or run as a user other than root"
-    )
+    if entry.pw_uid == 0:
+        raise ConfigurationError(
+            f"the system user {SYSTEM_USER!r} is root itself, but PostgreSQL refuses to run as root"
+        )
+    return Account(entry.pw_uid, entry.pw_gid)
+
+
+def _system_entry() -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwnam(SYSTEM_USER)
+    except KeyError:
+        return None
+
+
+def _create_system_user() -> str:
+    """Create the user, unless another process does, and say what went wrong if it still is not there.
+
+    One process at a time: of two `useradd` that both found no such user, the second replaces the entry of the first by
+    one with another number, which leaves the first process's server and its files to a user who is gone.
+    """
+    useradd = shutil.which("useradd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if useradd is None:
+        return "`useradd` was not found"
+    options = ["--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
+    refusal = ""
+    try:
+        _PROGRAMS_CACHE.mkdir(parents=True, exist_ok=True)
+        with (_PROGRAMS_CACHE / "user.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for _ in range(_USER_ATTEMPTS):
+                if _system_entry() is not None:
+                    break
+                made = subprocess.run(  # noqa: S603 - a system program, arguments are ours
+                    [useradd, *options, "--shell", "/usr/sbin/nologin", SYSTEM_USER],
+                    check=False,
+                    capture_output=True,
+                    text=True,
+                )
+                if made.returncode != 0:
+                    refusal = made.stderr.strip()
+                    time.sleep(0.1)  # a program of somebody else's may be changing users right now
+    except OSError as error:
+        return str(error)
+    return refusal
 
 
 def _needed() -> str:

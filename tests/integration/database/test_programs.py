@@ -8,6 +8,7 @@ import signal
 import stat
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -226,3 +227,22 @@ def test_the_setting_contradicts_a_server_of_ones_own() -> None:
     """Like the data folder, the programs are those of the embedded server."""
     with pytest.raises(ConfigurationError, match="postgres_dsn and postgres_programs contradict each other"):
         Config(postgres_dsn="postgresql://a@b/c", postgres_programs=oldest_programs())
+
+
+def test_one_process_at_a_time_creates_the_servers_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two at once would both succeed, and the second would give the user of the first another number."""
+    log = tmp_path / "log"
+    _executable(tmp_path / "useradd", f"echo begun >> {log}; sleep 0.05; echo ended >> {log}; echo no >&2; exit 1")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(programs, "SYSTEM_USER", "reminiscence-missing")
+    monkeypatch.setattr(programs, "_PROGRAMS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr(programs, "_USER_ATTEMPTS", 2)
+
+    def refusal(_: int) -> str:
+        with pytest.raises(ConfigurationError, match=r"'reminiscence-missing' cannot be created \(no\)") as raised:
+            programs.system_account()
+        return str(raised.value)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len(list(pool.map(refusal, range(4)))) == 4
+    assert log.read_text().split() == ["begun", "ended"] * 8

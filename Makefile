@@ -286,6 +286,10 @@ bench-react: $(BENCH) ## Measure what memory costs an agent with 5,000 facts and
 bench-serve: $(BENCH) ## Measure the server under load beside calls in process. BENCH_ARGS="--minutes 10" adds a steady load.
 	@$(RUN) benchmarks.serve $(BENCH_ARGS)
 
+.PHONY: bench-floods
+bench-floods: $(BENCH) ## Measure what one caller that floods the server leaves of it for another tenant.
+	@$(RUN) benchmarks.floods $(BENCH_ARGS)
+
 .PHONY: bench-loop
 bench-loop: $(BENCH) ## Measure how long the event loop is blocked while the largest inputs are written.
 	@$(RUN) benchmarks.loop $(BENCH_ARGS)

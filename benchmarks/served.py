@@ -19,14 +19,19 @@ _CHECKOUT = Path(__file__).parent.parent
 
 
 class Client:
-    """One connection that is kept; less of the machine than a client library would take."""
+    """One connection that is kept; less of the machine than a client library would take.
 
-    def __init__(self, url: str, secret: str, external_id: str) -> None:
+    A credential for all tenants names one; a tenant's own key does not.
+    """
+
+    def __init__(self, url: str, secret: str, external_id: str | None = None) -> None:
         parts = urlsplit(url)
         assert parts.hostname is not None
         assert parts.port is not None
         self._place = (parts.hostname, parts.port)
-        self._caller = {"Authorization": f"Bearer {secret}", "X-External-Id": external_id}
+        self._caller = {"Authorization": f"Bearer {secret}"}
+        if external_id is not None:
+            self._caller["X-External-Id"] = external_id
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def post(self, path: str, document: object, **headers: str) -> tuple[int, dict[str, str], bytes]:

@@ -14,6 +14,7 @@ from agent_reminiscence.database.repositories.search import SearchedStream, Sear
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.services.recall.encoders import Encoder
 from agent_reminiscence.services.recall.hit_order import NEWEST_AMONG, newest_first, one_per_text
+from agent_reminiscence.services.recall.question import off_loop_if_long
 from agent_reminiscence.services.recall.ranking import Ranked
 from agent_reminiscence.services.recall.texts import TextReader
 
@@ -118,7 +119,11 @@ class BestRows:
         weighed.sort(key=lambda row: (-row["score"], row["chunk_id"]))
         known = {} if vectors is None else (await vectors.result()).by_number()
         same_topic = None if encoder is None else encoder.same_topic
-        rows = newest_first(one_per_text(weighed), request.query, stream.languages, known, same_topic)[: request.limit]
+
+        def order() -> list[Row]:
+            return newest_first(one_per_text(weighed), request.query, stream.languages, known, same_topic)
+
+        rows = (await off_loop_if_long(request.query, order))[: request.limit]
         for row in rows:
             del row["number"], row["only_asks"], row["memory_key"]
         await self._history.name_as_then(db, request, rows)

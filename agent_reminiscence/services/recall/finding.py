@@ -31,7 +31,7 @@ from agent_reminiscence.services.recall import narrowing
 from agent_reminiscence.services.recall.best_rows import MAX_CANDIDATES, BestRows, FoundRows
 from agent_reminiscence.services.recall.encoders import Encoder, known_encoder
 from agent_reminiscence.services.recall.occurrences import in_numbers, occurrences, rarity_weights, said_within
-from agent_reminiscence.services.recall.question import Asked, day_number, read_question, topic_of
+from agent_reminiscence.services.recall.question import Asked, day_number, off_loop_if_long, read_question, topic_of
 from agent_reminiscence.services.recall.ranking import NOTHING_RANKED, Ranked, Weights, rank
 from agent_reminiscence.services.recall.score_parts import TermPostings, Whole
 from agent_reminiscence.services.recall.texts import TextReader, Texts, lasting_texts
@@ -152,14 +152,14 @@ class Finder:
         # read with these until they are known. A wrong guess costs a statement, never a hit.
         self._remembered: dict[str, tuple[tuple[str, ...], tuple[int, int]]] = {}
 
-    def opening(self, request: SearchRequest, *, reads_beside_graph: bool) -> Opening:
+    async def opening(self, request: SearchRequest, *, reads_beside_graph: bool) -> Opening:
         """Begin a search with the statements that read what is most likely needed of the tenant.
 
         Args:
             reads_beside_graph: Whether also for a tenant with entities, which a question may name.
         """
         languages, days = self._remembered.get(request.external_id, ((), (0, 0)))
-        asked = read_question(request.query, languages, first_day=days[0], last_day=days[1], today=_today(request))
+        asked = await _read(request, languages, days)
         statement, params = self._search.opening(
             request,
             [] if request.is_past else asked.looked_up,
@@ -217,7 +217,7 @@ class Finder:
             )
         if not len(texts.entries):
             return FoundRows([], is_found=False, tells_weak=False)
-        asked = _also_called(self._read_question(opened.opening, stream, stream.days), aliases)
+        asked = _also_called(await self._read_question(opened.opening, stream, stream.days), aliases)
         asked = await self._name_speakers(db, request, asked, texts.entries)
         left = _not_among(asked.looked_up, read.terms)
         found = {**read.found, **await self._search.find_terms(db, request.external_id, left)}
@@ -257,7 +257,7 @@ class Finder:
             admitted = await admission.all(db, most=narrowing.MAX_ADMITTED)
         if admitted is not None and not len(admitted.numbers):
             return FoundRows([], is_found=False, tells_weak=False)
-        asked = _also_called(self._read_question(opened.opening, stream, stream.days), aliases)
+        asked = _also_called(await self._read_question(opened.opening, stream, stream.days), aliases)
         if asked.name_parts:
             asked = asked.naming(await self._search.find_speakers(db, tenant, most=_MAX_SPEAKERS))
         counts, few = begun.counts, begun.found
@@ -396,7 +396,7 @@ class Finder:
         """The share of all chunks said by the speaker; postings outlive chunks, so they tell only if none ended."""
         return min(postings / stream.text_chunks, read.share_said(asked.speakers))
 
-    def _read_question(self, opening: Opening, stream: SearchedStream, stored: tuple[date, date]) -> Asked:
+    async def _read_question(self, opening: Opening, stream: SearchedStream, stored: tuple[date, date]) -> Asked:
         """Read the question with the tenant's languages and days, which are kept for this tenant's next question.
 
         Args:
@@ -413,9 +413,7 @@ class Finder:
             self._remembered[request.external_id] = stream.languages, days
             if len(self._remembered) > _REMEMBERED_TENANTS:
                 del self._remembered[next(iter(self._remembered))]
-        return read_question(
-            request.query, stream.languages, first_day=days[0], last_day=days[1], today=_today(request)
-        )
+        return await _read(request, stream.languages, days)
 
     def _weights_for(self, graph: GraphWeights | None) -> Weights:
         return replace(self._weights, graph=self._weights.graph * (0.0 if graph is None else graph.certainty))
@@ -432,7 +430,8 @@ class Finder:
         if question is None:
             return None, None
         # The speakers it names are known now, and left out: their names say whom a text is like, not what it is about.
-        topic = topic_of(question.text, stream.languages, {*asked.names, *asked.short_names})
+        names = {*asked.names, *asked.short_names}
+        topic = await off_loop_if_long(question.text, lambda: topic_of(question.text, stream.languages, names))
         weigh = rarity_weights(words, stream.languages, chunks)
         try:
             weighted = await self._embedding.get_weighted(topic, weigh, question.generation)
@@ -491,6 +490,13 @@ async def _admitted_among(
         if len(kept) >= narrowing.ENOUGH_ADMITTED:
             break
     return kept
+
+
+async def _read(request: SearchRequest, languages: Sequence[str], days: tuple[int, int]) -> Asked:
+    def work() -> Asked:
+        return read_question(request.query, languages, first_day=days[0], last_day=days[1], today=_today(request))
+
+    return await off_loop_if_long(request.query, work)
 
 
 def _also_called(asked: Asked, names: Sequence[str]) -> Asked:

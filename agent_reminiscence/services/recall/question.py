@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -33,6 +34,8 @@ _SPACE_BEFORE_MARK = re.compile(r" +(?=[,.;!?])")
 _MARKS_AFTER = " ,.;!?"
 _EPOCH = date(1970, 1, 1)
 _LAST_DAY = (date.max - _EPOCH).days
+# Reading as many characters takes some 5 ms of processor time.
+_THREAD_FROM_CHARACTERS = 2_000
 # A text without its own language is read as English.
 _DEFAULT_LANGUAGES = ("en",)
 
@@ -181,6 +184,15 @@ class Asked:
     def _of(self, is_speaker: Callable[[str], bool]) -> Asked:
         known = tuple(filter(is_speaker, self.names)) or tuple(filter(is_speaker, self.aliases))
         return replace(self, names=known, aliases=())
+
+
+async def off_loop_if_long[T](query: str, work: Callable[[], T]) -> T:
+    """Do work that takes longer the longer a question is: for a long one in a thread, so that other calls go on.
+
+    Args:
+        work: Such as `read_question` or `topic_of`; it uses nothing that belongs to the event loop.
+    """
+    return await asyncio.to_thread(work) if len(query) >= _THREAD_FROM_CHARACTERS else work()
 
 
 def read_question(

@@ -28,7 +28,7 @@ from agent_reminiscence.services.recall.best_rows import FoundRows
 from agent_reminiscence.services.recall.finding import Finder, Opened, Opening, QuestionVector
 from agent_reminiscence.services.recall.graph_list import NO_GRAPH, GraphPart, GraphRecall
 from agent_reminiscence.services.recall.outcomes import RunOutcomes
-from agent_reminiscence.services.recall.question import topic_of
+from agent_reminiscence.services.recall.question import off_loop_if_long, topic_of
 from agent_reminiscence.services.recall.standing import StandingReader, standing_hits
 from agent_reminiscence.services.recall.summary import summarise
 from agent_reminiscence.services.recall.uses import UseRecorder
@@ -201,7 +201,7 @@ class RetrievalService:
         Yields:
             The third are the rows of what is pinned, and of what holds by its form.
         """
-        opening = self._finder.opening(request, reads_beside_graph=reads_beside_graph)
+        opening = await self._finder.opening(request, reads_beside_graph=reads_beside_graph)
         # A trace names what is sent together after the last statement.
         statements = (*self._standing.statements(request), *opening.statements)
         async with self._store.read_transaction(request.external_id, statements) as (db, (pinned, flagged, *answers)):
@@ -209,7 +209,7 @@ class RetrievalService:
 
     async def _open_again(self, db: SqlExecutor, opened: Opened, generation: Generation | None) -> Opened | None:
         """Begin again in the same transaction, and read everything; None and errors as in `_opened`."""
-        opening = self._finder.opening(opened.opening.request, reads_beside_graph=True)
+        opening = await self._finder.opening(opened.opening.request, reads_beside_graph=True)
         whole = self._opened(opening, [await db.fetch_all(*opening.statements[-1])], generation)
         return None if whole is None else replace(whole, admits_many=opened.admits_many)
 
@@ -272,7 +272,7 @@ class RetrievalService:
             vector = None
             if not await self._embedding.embeds_locally(generation):
                 # Whom it names is known only once the texts have been read, and a server may be slow.
-                topic = topic_of(query, ())
+                topic = await off_loop_if_long(query, lambda: topic_of(query, ()))
                 vector = await self._embedding.embed_question(tenant, topic, generation)
             return QuestionVector(tenant, query, vector, generation), []
         except NoEmbedderError:

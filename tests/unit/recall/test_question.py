@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
-from agent_reminiscence.services.recall.question import MAX_WORDS, Asked, read_question, topic_of
+from agent_reminiscence.services.recall.question import MAX_WORDS, Asked, off_loop_if_long, read_question, topic_of
 
 
 def _asked(query: str) -> Asked:
@@ -153,3 +155,9 @@ def test_short_names_are_known_for_the_topic() -> None:
 
     assert asked.short_names == ("fahim",)
     assert topic_of("What did Fahim grill for Ines?", ("en",), {"ines", *asked.short_names}) == "What did grill for?"
+
+
+async def test_a_long_question_is_read_beside_the_event_loop() -> None:
+    here = threading.get_ident()
+    assert await off_loop_if_long("Where is the key?", threading.get_ident) == here
+    assert await off_loop_if_long("Where is the key? " * 200, threading.get_ident) != here

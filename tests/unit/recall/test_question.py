@@ -158,6 +158,7 @@ def test_short_names_are_known_for_the_topic() -> None:
 
 
 async def test_a_long_question_is_read_beside_the_event_loop() -> None:
+    """A short one is not worth the thread."""
     here = threading.get_ident()
     assert await off_loop_if_long("Where is the key?", threading.get_ident) == here
     assert await off_loop_if_long("Where is the key? " * 200, threading.get_ident) != here

@@ -143,7 +143,7 @@ def _ids_of(call: dict[str, Any]) -> list[str]:
 
 async def _check_all_returned(memory: AgentMem, tenant: str, said: Said) -> None:
     """Every call that had returned is in the ledger, where it said and with what it wrote; no position is left out."""
-    events = await read_all(memory, tenant)
+    events = [await memory.ledger.whole(event) for event in await read_all(memory, tenant)]
     assert [event.position for event in events] == list(range(1, len(events) + 1))
     written = [(id_, event.position) for event in events for id_ in _ids(event)]
     positions = dict(written)
@@ -160,6 +160,8 @@ async def _check_all_returned(memory: AgentMem, tenant: str, said: Said) -> None
             assert [one for one, _ in written if one in whole[id_]] == whole[id_]
         if event.idempotency_key is not None:
             assert _says(event) == writer.text_of(event.idempotency_key)
+        if event.kind == "world.carried":
+            assert event.payload["reading"] == writer.reading_of(_ids(event)[0])
     await _check_turns(memory, tenant, events, said)
 
 

@@ -22,7 +22,7 @@ from agent_reminiscence import AgentMem, Config, Turn
 from agent_reminiscence.exceptions import InvalidInputError
 
 _TASKS = 3
-_CALLS = {"create": 3, "update": 4, "append": 3, "say": 3, "observe": 2}
+_CALLS = {"create": 6, "update": 8, "append": 6, "say": 6, "observe": 4, "carry": 1}
 _ROOMS = ("hall", "kitchen", "attic", "cellar", "garden")
 
 CHAT = "chat"
@@ -41,6 +41,11 @@ def text_of(key: str) -> str:
         for room in dice.sample(_ROOMS, dice.randrange(1, 5))
     ]
     return "\n\n".join([*paragraphs, "The spare key of the blue cabin hangs behind the old clock."])
+
+
+def reading_of(key: str) -> str:
+    """What a key carries beside its text: more than one event takes, so that the ledger divides it over several."""
+    return f"{key} reads {random.Random(key).randrange(1_000)} lux. " * 60_000
 
 
 def turns_of(key: str) -> list[Turn]:
@@ -104,6 +109,13 @@ async def observe(memory: AgentMem, tenant: str, key: str) -> dict[str, Any]:
     return {"position": event.position}
 
 
+async def carry(memory: AgentMem, tenant: str, key: str) -> dict[str, Any]:
+    """An event of a user's own kind that is too large to be one."""
+    payload = {"text": text_of(key), "reading": reading_of(key)}
+    event = await memory.ledger.append(tenant, "world.carried", payload, idempotency_key=key)
+    return {"position": event.position}
+
+
 async def repeat(memory: AgentMem, tenant: str, call: dict[str, Any]) -> dict[str, Any]:
     """Make a call that was begun, once more."""
     match call["call"]:
@@ -115,6 +127,8 @@ async def repeat(memory: AgentMem, tenant: str, call: dict[str, Any]) -> dict[st
             return await append(memory, tenant, call["key"], call["memory_id"])
         case "say":
             return await say(memory, tenant, call["key"])
+        case "carry":
+            return await carry(memory, tenant, call["key"])
         case _:
             return await observe(memory, tenant, call["key"])
 

@@ -12,6 +12,7 @@ from agent_reminiscence.agents.models import AgentLimits, AgentModels, find_mode
 from agent_reminiscence.config.installation import check_installation
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
+from agent_reminiscence.database.repositories.graph.followed import FollowedGraph
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
 from agent_reminiscence.database.repositories.graph.postgres import PostgresGraph
 from agent_reminiscence.database.repositories.graph.store import GraphStore
@@ -40,7 +41,7 @@ from agent_reminiscence.services.profiles.profiles import Profiles
 from agent_reminiscence.services.profiles.refreshing import ProfileRefresher
 from agent_reminiscence.services.profiles.writing import ProfileWriter
 from agent_reminiscence.services.recall.finding import Finder
-from agent_reminiscence.services.recall.graph_list import GraphRecall
+from agent_reminiscence.services.recall.graph_list import GraphRecall, GraphServer
 from agent_reminiscence.services.recall.neighbours import NeighbourReader
 from agent_reminiscence.services.recall.outcomes import RunOutcomes
 from agent_reminiscence.services.recall.retrieval import RetrievalService
@@ -107,6 +108,7 @@ class Parts:
     models: _Models
     services: Services
     admin: MemoryAdmin
+    graph_recall: GraphRecall
     uses: UseRecorder
     subscriptions: Subscriptions
 
@@ -137,7 +139,13 @@ async def build(config: Config, given: Given) -> Parts:
     stores = await open_stores(
         config, embedder=given.embedder, further_embedders=given.further_embedders, telemetry=given.telemetry
     )
-    return _assemble(config, given, models, stores)
+    parts = _assemble(config, given, models, stores)
+    try:
+        await parts.graph_recall.warm()
+    except BaseException:
+        await parts.close()
+        raise
+    return parts
 
 
 async def _find_models(config: Config, given: AgentModels) -> _Models:
@@ -274,6 +282,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         models=models,
         services=services,
         admin=MemoryAdmin(services, config),
+        graph_recall=recall,
         uses=uses,
         subscriptions=subscriptions,
     )
@@ -284,24 +293,21 @@ def _graph_services(
 ) -> tuple[GraphStore, GraphRecall, GraphFollower | None]:
     """The graph's store, what recall asks of it, and what brings Neo4j up to it; the last is None without a Neo4j."""
     store, repositories, deadline = runtime.store, runtime.repositories, config.graph_deadline_seconds
+    # PostgreSQL ends recall's statements itself; what users read of the graph has no such deadline.
+    recalled = PostgresGraph(store, repositories.graph, deadline_seconds=deadline)
+    tables = PostgresGraph(store, repositories.graph)
     if neo4j is None:
-        # PostgreSQL ends recall's statements itself; what users read of the graph has no such deadline.
-        recalled = PostgresGraph(store, repositories.graph, deadline_seconds=deadline)
-        recall = GraphRecall(repositories, recalled, deadline_seconds=deadline)
-        return PostgresGraph(store, repositories.graph), recall, None
-    graph = Neo4jGraph(neo4j)
+        return tables, GraphRecall(repositories, recalled, deadline_seconds=deadline), None
+    graph, patience = Neo4jGraph(neo4j), config.neo4j_timeout_seconds
     follower = GraphFollower(
         runtime,
         graph,
-        Breaker("Neo4j", patience_seconds=config.neo4j_timeout_seconds),
-        lease_seconds=max(15.0, 3 * config.neo4j_timeout_seconds),
+        Breaker("Neo4j", patience_seconds=patience),
+        lease_seconds=max(15.0, 3 * patience),
     )
-    recall = GraphRecall(
-        repositories,
-        graph,
-        deadline_seconds=deadline,
-        # A breaker of its own: recall waits far less long than the follower, and running out of that time does not
-        # mean that Neo4j is down.
-        breaker=Breaker("Neo4j, for recall,", timeouts=2, patience_seconds=deadline),
-    )
-    return graph, recall, follower
+    # A breaker of its own: recall waits far less long than the follower, and running out of that time does not mean
+    # that Neo4j is down.
+    breaker = Breaker("Neo4j, for recall,", timeouts=2, patience_seconds=deadline)
+    recall = GraphRecall(repositories, recalled, deadline_seconds=deadline, server=GraphServer(graph, breaker))
+    reading = Breaker("Neo4j, for reading the graph,", patience_seconds=patience)
+    return FollowedGraph(graph, tables, reading), recall, follower

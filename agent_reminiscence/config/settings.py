@@ -171,7 +171,8 @@ class Config(BaseSettings):
         default=0.5,
         gt=0,
         le=60,
-        description="How long recall waits for the graph before it answers without it, in seconds.",
+        description="How long recall waits for Neo4j before it reads the graph from PostgreSQL, and there for each"
+        " statement before it answers without it, in seconds.",
     )
     redaction: bool = Field(
         default=True,

@@ -21,8 +21,9 @@ class MemoryGraph(Twin):
     """`memory.admin.graph`: the entities that memories name, and how they are related.
 
     Consolidations fill it. Entity arguments take an id or one of the entity's names; a name shared by several entities
-    is refused, and the error lists their ids. Reads go to Neo4j if it is configured, which may be a moment behind. The
-    application's clock decides what has ended, whichever store is read.
+    is refused, and the error lists their ids. Reads go to Neo4j if it is configured, which may be a moment behind, and
+    to PostgreSQL, which holds the same graph, while Neo4j is unavailable. The application's clock decides what has
+    ended, whichever store is read.
     """
 
     _wrapped: AsyncMemoryGraph

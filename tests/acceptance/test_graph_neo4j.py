@@ -366,7 +366,7 @@ async def test_rebuild_fills_an_empty_one(memory: AgentMem, neo4j: Neo4jManager,
 async def test_a_row_that_cannot_be_read_stops_neither_recall_nor_an_erasure(
     with_neo4j: MakeConfig, neo4j: Neo4jManager, neo4j_tenant: str
 ) -> None:
-    """Whatever somebody has done to a node: recall leaves the graph out, and an erasure mends it."""
+    """Whatever somebody has done to a node: recall reads it from PostgreSQL, and an erasure mends it."""
     async with AgentMem(with_neo4j(graph_deadline_seconds=_PATIENCE_SECONDS)) as memory:
         await _remember(memory, neo4j_tenant)
         await _remember(memory, neo4j_tenant, _SECRET)
@@ -377,7 +377,8 @@ async def test_a_row_that_cannot_be_read_stops_neither_recall_nor_an_erasure(
 
         # It names somebody, so the graph is asked.
         found = await memory.retrieve_memories(neo4j_tenant, "what does Piet Bakker own?")
-        assert [left.reason for left in found.omitted] == ["graph_unavailable"]
+        assert found.omitted == ()
+        assert "Piet Bakker" in {entity.name for entity in found.entities}
         assert any("red boat" in hit.content for hit in found.hits)
         assert not (await _verified(memory, neo4j_tenant)).ok
         receipt = await memory.admin.erase(neo4j_tenant, text="Marta")

@@ -14,6 +14,7 @@ import pytest_asyncio
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.config.constants import GRAPH_EVIDENCE_CHUNKS, MAX_ENTITY_NAME_CHARACTERS
+from agent_reminiscence.database.repositories.graph.followed import FollowedGraph
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
 from agent_reminiscence.database.repositories.graph.postgres import PostgresGraph
 from agent_reminiscence.database.repositories.graph.store import (
@@ -26,11 +27,16 @@ from agent_reminiscence.database.repositories.graph.store import (
 )
 from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
 from agent_reminiscence.domain.graph import Entity, GraphPattern, Relationship, Subgraph, strength
+from agent_reminiscence.resilience.breaker import Breaker
 from agent_reminiscence.text.folding import name_key
 from tests.support.graph_scene import GraphScene, day
 from tests.support.neo4j_managers import opened_neo4j
+from tests.support.neo4j_server import Neo4jAddress
 
 Shown = Callable[[GraphScene], Awaitable[GraphStore]]
+
+# Of all tests, so that few of them wait until a Neo4j that is not there has been tried.
+_AWAY = Breaker("Neo4j")
 
 
 @pytest.fixture
@@ -45,7 +51,14 @@ def scene(new_scene: Callable[[], GraphScene]) -> GraphScene:
     return new_scene()
 
 
-@pytest_asyncio.fixture(params=["postgres", pytest.param("neo4j", marks=pytest.mark.neo4j)], loop_scope="session")
+@pytest_asyncio.fixture(
+    params=[
+        "postgres",
+        pytest.param("postgres, for a Neo4j that is away", marks=pytest.mark.thorough),
+        pytest.param("neo4j", marks=pytest.mark.neo4j),
+    ],
+    loop_scope="session",
+)
 async def shown(request: pytest.FixtureRequest) -> AsyncIterator[Shown]:
     """Gives the store under test once it holds what a scene has become by now."""
     if request.param == "postgres":
@@ -54,6 +67,17 @@ async def shown(request: pytest.FixtureRequest) -> AsyncIterator[Shown]:
             return PostgresGraph(scene.store, EntityGraphRepository())
 
         yield in_place
+        return
+
+    if request.param == "postgres, for a Neo4j that is away":
+        # Nothing listens there.
+        address = Neo4jAddress("bolt://127.0.0.1:1", password="none")
+        async with opened_neo4j(address) as manager:
+
+            async def instead(scene: GraphScene) -> GraphStore:
+                return FollowedGraph(Neo4jGraph(manager), PostgresGraph(scene.store, EntityGraphRepository()), _AWAY)
+
+            yield instead
         return
 
     async with opened_neo4j(request.getfixturevalue("neo4j_server")) as manager:

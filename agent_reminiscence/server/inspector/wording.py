@@ -42,7 +42,6 @@ OMISSIONS: Final[Mapping[str, str]] = {
     "no_query_vector": "The question has no vector, so the search went by words only.",
     "run_not_recorded": "could not be recorded for the run; they are returned all the same",
     "graph_deadline": "The graph took longer than graph_deadline_seconds; scores lack its part.",
-    "graph_unavailable": "The graph is away, behind or incomplete; scores lack its part.",
 }
 """Why a result lacks something. Those that count hits continue a sentence."""
 

@@ -58,19 +58,33 @@ GRAPH_CERTAIN_FROM: Final = 0.2
 # Maximum entities and relationships in a result.
 RESULT_ENTITIES: Final = 10
 RESULT_RELATIONSHIPS: Final = 10
+# How long opening a memory waits for a first answer of a separate server.
+_WARM_SECONDS: Final = 2.0
+_NOBODY: Final = UUID(int=0)
 # Recall ignores a graph store that is more events than this behind the ledger.
 GRAPH_MAX_LAG_EVENTS: Final = 100
 # Minimum interval between log messages about a slow graph.
 GRAPH_LOG_SECONDS: Final = 60.0
 
 DEADLINE = Omission(reason="graph_deadline", count=1)
-UNAVAILABLE = Omission(reason="graph_unavailable", count=1)
 # How much of the graph recall looks at.
 RECALL_CAPS = GraphFilter(
     fan_out=RECALL_FAN_OUT,
     max_entities=RECALL_MAX_ENTITIES,
     max_relationships=RECALL_MAX_RELATIONSHIPS,
 )
+
+
+class GraphServer(NamedTuple):
+    """A separate server that follows the graph in Postgres.
+
+    Attributes:
+        breaker: Says whether to call it. It belongs to recall alone and tolerates a single missed deadline, because
+            recall's patience says little about the server.
+    """
+
+    graph: GraphStore
+    breaker: Breaker
 
 
 class Named(NamedTuple):
@@ -90,7 +104,7 @@ class Named(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """What lies around the entities that a question names, or why that is left out."""
+    """What lies around the entities that a question names, or why that is left out: Postgres took too long."""
 
     named: Named
     outline: GraphOutline | Omission
@@ -134,32 +148,49 @@ def mentioned_names(
 class GraphRecall:
     """Finds what the graph adds to a search, in three steps that carry their own state.
 
-    `find_named` looks names up in Postgres. `reach` reads their surroundings in `graph`, which only selects: `read`
-    takes the entities and relationships it shows from Postgres, in the snapshot of the hits. So a store that is behind
-    may reach less or different things, but nothing that only it still holds is shown.
+    `find_named` looks names up in Postgres. `reach` reads their surroundings, which only selects: `read` takes the
+    entities and relationships it shows from Postgres, in the snapshot of the hits. So a server that is behind may reach
+    less or different things, but nothing that only it still holds is shown.
+
+    Postgres holds the whole graph. It answers wherever a separate server does not, so a recall has the same hits and
+    scores whether that server is up, cold, down or not configured.
 
     Args:
-        graph: Where the graph is read.
-        deadline_seconds: How long a read from a separate server may take; Postgres ends its statements itself.
-        breaker: If `graph` is a separate server, says whether to call it. It belongs to recall alone and tolerates a
-            single missed deadline, because recall's patience says little about the server. None: the graph is in
-            Postgres.
+        tables: The graph in Postgres, which ends its statements itself after `deadline_seconds`.
+        deadline_seconds: How long a read from the separate server may take.
+        server: A separate server, which is asked first; None: there is none.
     """
 
     def __init__(
         self,
         repositories: Repositories,
-        graph: GraphStore,
+        tables: GraphStore,
         *,
         deadline_seconds: float,
-        breaker: Breaker | None = None,
+        server: GraphServer | None = None,
     ) -> None:
         self._repository = repositories.graph
         self._search = repositories.search
-        self._graph = graph
+        self._tables = tables
         self._deadline_seconds = deadline_seconds
-        self._breaker = breaker
+        self._server = server
         self._silent_until = 0.0
+
+    async def warm(self) -> None:
+        """Ask the separate server once about nobody, so that no question waits for a first connection and a plan.
+
+        Whatever goes wrong is for the first question to find out.
+        """
+        if self._server is None:
+            return
+        graph, breaker = self._server
+        try:
+            async with asyncio.timeout(_WARM_SECONDS):
+                await graph.outline("", [_NOBODY], hops=RECALL_HOPS, where=RECALL_CAPS)
+        except (TimeoutError, StoreError) as error:
+            breaker.failed(error)
+        else:
+            breaker.succeeded()
 
     async def find_named(self, db: SqlExecutor, request: SearchRequest, stream: SearchedStream) -> Named | None:
         """Find the entities that the question names; None if it names none."""
@@ -176,48 +207,42 @@ class GraphRecall:
 
     async def reach(self, named: Named) -> Reached:
         """Read what lies around what is named. The graph may keep it waiting, so no transaction is open meanwhile."""
-        if self._breaker is not None:
-            return Reached(named, await self._ask_server(named, self._breaker))
+        outline = None if self._server is None else await self._ask_server(named, *self._server)
+        if outline is not None:
+            return Reached(named, outline)
         try:
-            return Reached(named, await self._read_around(named))
+            return Reached(named, await _read_around(self._tables, named))
         except StoreTimeoutError:
-            self._note("it took longer than graph_deadline_seconds")
+            self._note("it was left out: PostgreSQL took longer than graph_deadline_seconds")
             return Reached(named, DEADLINE)
 
-    async def _ask_server(self, named: Named, breaker: Breaker) -> GraphOutline | Omission:
-        """Read it from a separate server: whatever is wrong with that, recall answers without it."""
+    async def _ask_server(self, named: Named, graph: GraphStore, breaker: Breaker) -> GraphOutline | None:
+        """Read it from a separate server; None if it gives no answer in time that can be relied on."""
         if named.stream.graph_lag > GRAPH_MAX_LAG_EVENTS or not breaker.allows():
-            return UNAVAILABLE
+            return None
         try:
             async with asyncio.timeout(self._deadline_seconds):
-                found = await self._read_around(named)
+                found = await _read_around(graph, named)
         except (TimeoutError, StoreTimeoutError) as error:
-            self._note("it took longer than graph_deadline_seconds")
+            self._note("it was read from PostgreSQL: Neo4j took longer than graph_deadline_seconds")
             breaker.failed(error)
-            return DEADLINE
+            return None
         except StoreError as error:
             breaker.failed(error)
-            return UNAVAILABLE
+            return None
         except Exception as error:  # noqa: BLE001 - data changed there by hand may cause anything
-            self._note(f"its data cannot be read ({type(error).__name__})")
-            return UNAVAILABLE
+            self._note(f"it was read from PostgreSQL: Neo4j's data cannot be read ({type(error).__name__})")
+            return None
         breaker.succeeded()
-        if not set(named.entity_ids) <= {entity.id for entity in found.entities}:
-            # Emptied, restored from a backup, or behind: the entities Postgres has just found are missing.
-            return UNAVAILABLE
-        return found
+        # Emptied, restored from a backup, or behind: entities are missing that Postgres has just found.
+        return found if set(named.entity_ids) <= {entity.id for entity in found.entities} else None
 
-    async def _read_around(self, named: Named) -> GraphOutline:
-        request = named.request
-        where = replace(RECALL_CAPS, at=request.as_of)
-        return await self._graph.outline(request.external_id, named.entity_ids, hops=RECALL_HOPS, where=where)
-
-    def _note(self, reason: str) -> None:
-        """Log why the graph was left out; now and then, not on every call."""
+    def _note(self, what: str) -> None:
+        """Log where the graph of a recall was read; now and then, not on every call."""
         now = time.monotonic()
         if now >= self._silent_until:
             self._silent_until = now + GRAPH_LOG_SECONDS
-            _logger.warning("the graph was left out of recall: %s", reason)
+            _logger.warning("the graph of a recall: %s", what)
 
     async def read(self, db: SqlExecutor, reached: Reached, admission: Admission | None = None) -> GraphPart:
         """Weigh what was reached and read, in the snapshot of the hits, what of it may be shown.
@@ -323,6 +348,12 @@ class GraphRecall:
         for row in rows:
             evidence.setdefault(row.id, []).append(row)
         return evidence
+
+
+async def _read_around(graph: GraphStore, named: Named) -> GraphOutline:
+    request = named.request
+    where = replace(RECALL_CAPS, at=request.as_of)
+    return await graph.outline(request.external_id, named.entity_ids, hops=RECALL_HOPS, where=where)
 
 
 def _weigh(outline: GraphOutline, named: Named) -> GraphWeights:

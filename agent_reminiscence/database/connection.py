@@ -41,8 +41,10 @@ _ALIVE_SECONDS = 2.0
 
 # How long a transaction that may hold locks can be silent before the server ends it. Ours waits for the server and for
 # its own process's computing, so one that is silent for so long is frozen, or its machine is; others wait for its locks
-# meanwhile, up to their statement timeout. An import, which reads a file within its write, sets the limit below.
-IDLE_WRITE_SECONDS: Final = 10
+# meanwhile, up to their statement timeout, and need the rest of that for themselves. With five times as much work as
+# processors, a note of 10,000 passages was silent for more than ten seconds. An import, which reads a file within its
+# write, sets the limit below.
+IDLE_WRITE_SECONDS: Final = 20
 # One that only reads locks out no writer, and may wait for an embedder in this process, for Neo4j or for a file.
 IDLE_READ_SECONDS: Final = 300
 IDLE_TIMEOUT: Final = "idle_in_transaction_session_timeout"

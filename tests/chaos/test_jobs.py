@@ -129,6 +129,15 @@ class Accepted:
                 self.calls[call["key"]] = call | result
                 return result
 
+    async def until_work_is_due(self) -> None:
+        """Wait until a memory has had so many updates that it is consolidated, however long that takes here."""
+        async with asyncio.timeout(_DONE_SECONDS):
+            while True:
+                writes = Counter(call["memory_id"] for call in self.calls.values())
+                if any(count > writer.UPDATES_UNTIL_DUE for count in writes.values()):
+                    return
+                await asyncio.sleep(0.1)
+
 
 async def _write(
     memory: AgentMem, tenant: str, memories: int, accepted: Accepted, dice: random.Random, stopped: asyncio.Event
@@ -378,6 +387,7 @@ async def test_work_survives_kills_of_workers_and_server(
                     for number in range(size.tenants):
                         writers.create_task(_write(memory, f"agent{number}", size.memories, accepted, dice, stopped))
                     kills = await _kill_at_random(data_dir, memory, workers, size, dice)
+                    await accepted.until_work_is_due()
                     stopped.set()
             # The last kill may have been the server's.
             await memory.get_active_memories("agent0")

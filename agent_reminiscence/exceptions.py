@@ -51,10 +51,18 @@ class MemoryNotFoundError(UsageError):
 class MemoryExistsError(UsageError):
     """An active memory of this `external_id` has the key already; nothing was written. `memory_id` says which."""
 
-    def __init__(self, external_id: str, key: str, memory_id: UUID) -> None:
+    def __init__(self, external_id: str, key: str, memory_id: UUID, *, archived_id: UUID | None = None) -> None:
+        """Say who has the key.
+
+        Args:
+            archived_id: The memory that cannot be unarchived because of the other one; None if one was to be created.
+        """
         super().__init__(
             f"external_id {external_id!r} already has a memory with the key {key!r}: {str(memory_id)!r}. Pass"
             ' if_exists="update" to replace it or if_exists="return" to get it, or archive it first'
+            if archived_id is None
+            else f"memory {str(archived_id)!r} of external_id {external_id!r} cannot be unarchived: its key {key!r} is"
+            f" now that of the memory {str(memory_id)!r}; archive that one first"
         )
         self.external_id = external_id
         self.key = key

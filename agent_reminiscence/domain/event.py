@@ -26,6 +26,7 @@ class EventKind(StrEnum):
     UPDATED = "memory.updated"
     APPENDED = "memory.appended"
     ARCHIVED = "memory.archived"
+    UNARCHIVED = "memory.unarchived"
     CONSOLIDATED = "memory.consolidated"
     PROMOTED = "memory.promoted"
     ENDED = "memory.ended"

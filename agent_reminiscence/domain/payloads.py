@@ -224,6 +224,16 @@ class MemoryArchived(StrictModel):
     end_chunks: bool = Field(default=False, description="Whether its chunks end too and leave current searches.")
 
 
+class MemoryUnarchived(StrictModel):
+    """Payload of `memory.unarchived`: the memory is back on the active list.
+
+    If archiving had ended its chunks, a `memory.updated` follows, whose chunks hold from now on.
+    """
+
+    memory_id: UUID
+    version: int
+
+
 class ChunkRating(StrictModel):
     """What a consolidation decided about one chunk."""
 
@@ -577,6 +587,7 @@ PAYLOADS: Mapping[str, type[BaseModel]] = {
     EventKind.UPDATED: MemoryUpdated,
     EventKind.APPENDED: MemoryAppended,
     EventKind.ARCHIVED: MemoryArchived,
+    EventKind.UNARCHIVED: MemoryUnarchived,
     EventKind.CONSOLIDATED: MemoryConsolidated,
     EventKind.PROMOTED: MemoryPromoted,
     EventKind.ENDED: MemoryEnded,

@@ -30,6 +30,7 @@ from agent_reminiscence.projections.promoted import apply_promoted
 from agent_reminiscence.projections.reflected import apply_reflected
 from agent_reminiscence.projections.relationship_ended import apply_relationship_ended
 from agent_reminiscence.projections.stated import apply_stated
+from agent_reminiscence.projections.unarchived import apply_unarchived
 from agent_reminiscence.projections.updated import apply_updated
 from agent_reminiscence.projections.user_events import apply_user_event
 
@@ -40,6 +41,7 @@ HANDLERS: Mapping[str, Handler] = {
     EventKind.UPDATED: apply_updated,
     EventKind.APPENDED: apply_appended,
     EventKind.ARCHIVED: apply_archived,
+    EventKind.UNARCHIVED: apply_unarchived,
     EventKind.CONSOLIDATED: apply_consolidated,
     EventKind.PROMOTED: apply_promoted,
     EventKind.ENDED: apply_ended,

@@ -87,6 +87,88 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
             )
         )
 
+    def unarchive(
+        self,
+        external_id: str | int | UUID,
+        memory_id: UUID | str,
+        *,
+        occurred_at: datetime | None = None,
+        actor: str | None = None,
+    ) -> ActiveMemory:
+        """Take an archived memory back: it is on the active list again, has its key, and takes updates.
+
+        Chunks that archiving ended (`end_chunks`) come back in a new version, from now on and dated as when they were
+        first said; searches `as_of` a time in between still do not find them. If the memory was consolidated, a
+        consolidation is queued, which draws facts and entities from them again. Chunks that ended for another reason
+        stay ended.
+
+        Args:
+            memory_id: The memory; an archived one has no key.
+            occurred_at: When this happened in the world; None is now.
+            actor: Who takes it back.
+
+        Returns:
+            The memory; its `write` tells about the new version if there is one. A memory that is not archived is
+            returned as it is, and nothing is written.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            MemoryNotFoundError: `external_id` has no such memory; an erased one does not come back.
+            MemoryExistsError: Another memory has its key by now.
+            QuotaExceededError: It would exceed `max_active_memories`.
+            StoreError: The store is unavailable.
+        """
+        return self._thread.call(
+            lambda: self._wrapped.unarchive(external_id, memory_id, occurred_at=occurred_at, actor=actor)
+        )
+
+    def restore_version(
+        self,
+        external_id: str | int | UUID,
+        memory_id: UUID | str,
+        version: int,
+        *,
+        expected_version: int | None = None,
+        occurred_at: datetime | None = None,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ActiveMemory:
+        """Make a memory say again what it said at an earlier version, as a new version; nothing is rewritten.
+
+        It is an update with the title, text, description and metadata of that version. Passages that stand in both
+        texts keep their chunks, the others end, and those that come back hold from now on. They keep the trust label
+        of that version, whoever restores it. Whether the memory is pinned does not change, nor its conversation.
+
+        Args:
+            version: Which one, from 1; `history` shows them.
+            expected_version: The version you read; the call is refused if another writer was first.
+            occurred_at: When this became true in the world; None is now.
+            actor: Who restores it.
+            idempotency_key: As in `update_active_memory`.
+
+        Returns:
+            The memory at its new version.
+
+        Raises:
+            InvalidInputError: An argument is invalid, there is no such version, or the memory is archived.
+            MemoryNotFoundError: `external_id` has no such memory; an erased one has no versions.
+            RedactionError: Your redactor failed; nothing is written.
+            VersionConflictError: Another writer was first.
+            IdempotencyConflictError: The key was used for a different request.
+            StoreError: The store is unavailable or refused the write.
+        """
+        return self._thread.call(
+            lambda: self._wrapped.restore_version(
+                external_id,
+                memory_id,
+                version,
+                expected_version=expected_version,
+                occurred_at=occurred_at,
+                actor=actor,
+                idempotency_key=idempotency_key,
+            )
+        )
+
     def report_outcome(
         self,
         external_id: str | int | UUID,

@@ -335,6 +335,12 @@ SET archived_at = coalesce(archived_at, $(archived_at)p)
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p
 RETURNING version;
 
+-- name: unarchive_active_memory
+UPDATE active_memory
+SET archived_at = NULL
+WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p
+RETURNING version;
+
 -- name: mark_consolidated
 UPDATE active_memory
 SET consolidated_version = $(version)p

@@ -136,6 +136,15 @@ WITH ended AS (
 )
 SELECT memory_id, count(*) AS chunks FROM ended GROUP BY memory_id;
 
+-- name: find_ended_by_archiving
+-- The passages of a memory that ended because it was archived, whenever that was.
+SELECT chunk_id
+FROM memory_chunk
+WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND derived_from IS NULL AND superseded_at IN (
+    SELECT recorded_at FROM memory_event
+    WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p::uuid::text AND kind = 'memory.archived'
+);
+
 -- name: correct_end_dates
 -- A statement that holds from before a known end moves that end for everything no longer in the text. The first end is
 -- kept beside it, because it is what was known until now.

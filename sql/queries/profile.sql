@@ -55,8 +55,8 @@ WHERE p.external_id = $(external_id)p AND p.name IS NOT NULL AND p.superseded_at
                 WHEN p.content IS NULL THEN e.kind IN ('memory.created', 'memory.updated', 'memory.appended')
                 WHEN p.refresh = 'consolidation' THEN e.kind = 'memory.consolidated'
                 ELSE e.kind IN (
-                    'memory.created', 'memory.updated', 'memory.appended', 'memory.archived', 'memory.consolidated',
-                    'memory.ended', 'memory.entities_merged', 'memory.entities_unmerged', 'memory.relationship_ended',
+                    'memory.created', 'memory.updated', 'memory.appended', 'memory.archived', 'memory.unarchived',
+                    'memory.consolidated', 'memory.ended', 'memory.entities_merged', 'memory.entities_unmerged', 'memory.relationship_ended',
                     'memory.entity_stated', 'memory.relationship_stated')
             END
     )

@@ -401,10 +401,13 @@ FROM (
         AND (kind = 'memory.created' OR kind = 'memory.updated' AND payload -> 'changes' ? 'pinned')
     ORDER BY memory_id, position DESC
 ) AS held
-WHERE held.pinned = 'true' AND NOT EXISTS (
-    SELECT FROM memory_event AS e
-    WHERE e.external_id = $(external_id)p AND e.memory_id = held.memory_id AND e.kind = 'memory.archived'
+WHERE held.pinned = 'true' AND 'memory.archived' IS DISTINCT FROM (
+    SELECT e.kind FROM memory_event AS e
+    WHERE e.external_id = $(external_id)p AND e.memory_id = held.memory_id
+        AND e.kind IN ('memory.archived', 'memory.unarchived')
         AND e.recorded_at <= $(known_at)p AND e.occurred_at <= $(as_of)p
+    ORDER BY e.position DESC
+    LIMIT 1
 )
 
 -- part: pinned

@@ -39,6 +39,7 @@ from agent_reminiscence.domain.payloads import (
 from agent_reminiscence.exceptions import (
     EntityNotFoundError,
     InvalidInputError,
+    MemoryExistsError,
     MemoryNotFoundError,
     OutcomeConflictError,
     QuotaExceededError,
@@ -199,6 +200,44 @@ class Archive:
             end_chunks=self.end_chunks,
             occurred_at=stories.moment(self.month),
         )
+
+
+@dataclass(frozen=True)
+class Unarchive:
+    """A memory is not finished after all; if it never was, nothing happens."""
+
+    which: int
+    month: int | None
+
+    async def run(self, world: World) -> None:
+        # Another memory may have its key by now.
+        with suppress(MemoryExistsError):
+            made = await world.memory.admin.unarchive(
+                world.tenant, world.pick(self.which), occurred_at=stories.moment(self.month)
+            )
+            if made.write is not None:
+                world.note(made.write.position, made.write.event_id)
+
+
+@dataclass(frozen=True)
+class Restore:
+    """A memory says again what it said at an earlier version."""
+
+    which: int
+    version: int
+    month: int | None
+
+    async def run(self, world: World) -> None:
+        try:
+            made = await world.memory.admin.restore_version(
+                world.tenant, world.pick(self.which), self.version, occurred_at=stories.moment(self.month)
+            )
+        except InvalidInputError as error:
+            if "version must be one of" not in str(error):
+                raise
+            return
+        assert made.write is not None
+        world.note(made.write.position, made.write.event_id)
 
 
 @dataclass(frozen=True)
@@ -538,6 +577,8 @@ type Call = (
     Create
     | Update
     | Archive
+    | Unarchive
+    | Restore
     | Consolidate
     | Read
     | Review
@@ -628,6 +669,8 @@ _calls = st.one_of(
     st.builds(Review, st.none() | st.integers(0, 3)),
     st.builds(Recall, st.integers(0, len(stories.LINES) - 1), st.integers(0, 2), st.none() | st.booleans()),
     st.builds(Archive, _which, st.booleans(), stories.months),
+    st.builds(Unarchive, _which, stories.months),
+    st.builds(Restore, _which, st.integers(1, 3), stories.months),
     st.builds(Append, st.integers(0, len(stories.LINES) - 1), st.integers(0, 1)),
     st.builds(Reflect, st.integers(0, len(stories.LINES) - 1), st.integers(0, 1), st.integers(1, 5), st.booleans()),
     st.builds(Keep, stories.lines, stories.titles, st.integers(0, 1), stories.months),

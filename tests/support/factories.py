@@ -405,6 +405,8 @@ async def _let_a_memory_expire(memory: AgentMem, external_id: str) -> None:
     async with AgentMem(settings, embedder=memory._given.embedder, clock=lambda: tomorrow) as later:
         await later.admin.review(external_id)
     await memory.admin.archive(external_id, forgotten.id)
+    await memory.admin.unarchive(external_id, forgotten.id)
+    await memory.admin.archive(external_id, forgotten.id)
 
 
 async def record_event(

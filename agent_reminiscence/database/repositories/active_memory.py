@@ -337,6 +337,16 @@ class ActiveMemoryRepository:
         if not await db.fetch_all(_SQL["archive_active_memory"], params):
             raise MemoryNotFoundError(external_id, memory_id)
 
+    async def unarchive(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> None:
+        """Put the memory back on the active list. The caller has checked that no other one has its key.
+
+        Raises:
+            MemoryNotFoundError: `external_id` has no such memory.
+        """
+        params = {"external_id": external_id, "memory_id": memory_id}
+        if not await db.fetch_all(_SQL["unarchive_active_memory"], params):
+            raise MemoryNotFoundError(external_id, memory_id)
+
     async def mark_consolidated(
         self, db: SqlExecutor, external_id: str, memory_id: UUID, *, version: int
     ) -> Deferred[None]:

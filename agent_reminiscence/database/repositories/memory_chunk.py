@@ -254,6 +254,11 @@ class MemoryChunkRepository:
             if len(rows) < _CHUNKS_PER_STATEMENT:
                 return chunks
 
+    async def find_ended_by_archiving(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> set[UUID]:
+        """Return the memory's passages that ended because it was archived, whenever that was."""
+        params = {"external_id": external_id, "memory_id": memory_id}
+        return {UUID(str(row["chunk_id"])) for row in await db.fetch_all(_SQL["find_ended_by_archiving"], params)}
+
     async def find_labels(
         self, db: SqlExecutor, external_id: str, memory_ids: Sequence[UUID]
     ) -> dict[UUID, PassageLabels]:

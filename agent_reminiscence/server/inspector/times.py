@@ -28,9 +28,9 @@ _MOST_TICKS: Final = 400
 _HITS: Final = 5
 _LISTED: Final = 100
 _CHANGES: Final = (
-    EventKind.CREATED, EventKind.UPDATED, EventKind.APPENDED, EventKind.ARCHIVED, EventKind.CONSOLIDATED,
-    EventKind.ENDED, EventKind.RELATIONSHIP_ENDED, EventKind.ENTITIES_MERGED, EventKind.ENTITIES_UNMERGED,
-    EventKind.ENTITY_STATED, EventKind.RELATIONSHIP_STATED,
+    EventKind.CREATED, EventKind.UPDATED, EventKind.APPENDED, EventKind.ARCHIVED, EventKind.UNARCHIVED,
+    EventKind.CONSOLIDATED, EventKind.ENDED, EventKind.RELATIONSHIP_ENDED, EventKind.ENTITIES_MERGED,
+    EventKind.ENTITIES_UNMERGED, EventKind.ENTITY_STATED, EventKind.RELATIONSHIP_STATED,
 )  # fmt: skip
 
 

@@ -172,6 +172,13 @@ class ArchiveRequest(WriteRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnarchiveRequest(WriteRequest):
+    """Takes an archived memory back. Archived memories have no key, so the id names it."""
+
+    memory_id: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StateRequest(WriteRequest):
     """What a memory supports, named by its id or its key."""
 

@@ -75,6 +75,8 @@ def fold(events: Sequence[Event], updates_left: Callable[[int, int], int]) -> Ac
                 live += len(appended.chunks)
             case EventKind.ARCHIVED:
                 state["archived_at"] = state["archived_at"] or event.recorded_at
+            case EventKind.UNARCHIVED:
+                state["archived_at"] = None
             case EventKind.CONSOLIDATED:
                 state["consolidated_version"] = MemoryConsolidated.model_validate(event.payload).version
     left = updates_left(state["version"], state["consolidated_version"])

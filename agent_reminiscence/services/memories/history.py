@@ -32,6 +32,7 @@ _LAST_POSITION = 2**63 - 1
 
 
 _VERSIONS = frozenset({EventKind.CREATED, EventKind.UPDATED, EventKind.APPENDED})
+_STANDINGS = frozenset({EventKind.ARCHIVED, EventKind.UNARCHIVED})
 
 
 class HistoryService:
@@ -115,10 +116,14 @@ def memory_at(
     told = [
         event
         for event in events
-        if event.position <= last
-        # What came later belongs to this version only where it consolidated it or ended the memory.
-        or (event.kind == EventKind.ARCHIVED and (moment is None or event.occurred_at <= moment))
-        or (event.kind == EventKind.CONSOLIDATED and event.payload["version"] <= version)
+        # Being archived is no part of a version: what had been said of that by then counts.
+        if (
+            moment is None or event.occurred_at <= moment
+            if event.kind in _STANDINGS
+            # What came after a version belongs to it only where it consolidated it.
+            else event.position <= last
+            or (event.kind == EventKind.CONSOLIDATED and event.payload["version"] <= version)
+        )
     ]
     return fold(told, updates_left).model_copy(update={"write": None})
 
@@ -184,6 +189,8 @@ def build_history(events: Sequence[Event]) -> MemoryHistory:
                 _derive(versions, versions[-1].version, _derivation(event, chunk_ids=stated.chunks))
             case EventKind.ARCHIVED:
                 archived_at = archived_at or event.recorded_at
+            case EventKind.UNARCHIVED:
+                archived_at = None
     return MemoryHistory(
         external_id=events[0].external_id,
         memory_id=created.memory_id,

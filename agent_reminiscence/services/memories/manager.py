@@ -14,11 +14,18 @@ from agent_reminiscence.domain.transfer import AddedMemory
 from agent_reminiscence.domain.trust import SOURCES
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.ledger.projector import Projector
-from agent_reminiscence.services.ledger.requests import AppendTextRequest, ArchiveRequest, CreateRequest, UpdateRequest
+from agent_reminiscence.services.ledger.requests import (
+    AppendTextRequest,
+    ArchiveRequest,
+    CreateRequest,
+    UnarchiveRequest,
+    UpdateRequest,
+)
 from agent_reminiscence.services.memories.admission import list_memories
 from agent_reminiscence.services.memories.appends import MemoryAppends
 from agent_reminiscence.services.memories.authorship import label_passages
 from agent_reminiscence.services.memories.creation import MemoryCreation
+from agent_reminiscence.services.memories.restoring import MemoryRestoring
 from agent_reminiscence.services.memories.talks import Talks
 from agent_reminiscence.services.memories.updates import MemoryUpdates
 from agent_reminiscence.services.memories.writes import MemoryRules, MemoryWrites
@@ -47,6 +54,7 @@ class MemoryManager:
         self._updates = MemoryUpdates(runtime, projector, vectors, self._writes)
         self._appends = MemoryAppends(runtime, projector, vectors, self._writes)
         self._creation = MemoryCreation(runtime, projector, vectors, self._writes, self._updates, self._appends)
+        self._restoring = MemoryRestoring(runtime, projector, self._writes, self._updates)
         self.talks = Talks(runtime, projector, vectors, self._writes, self._creation, self._appends)
 
     async def create(self, request: CreateRequest) -> ActiveMemory:
@@ -68,6 +76,14 @@ class MemoryManager:
     async def archive(self, request: ArchiveRequest) -> ActiveMemory:
         """Archive a memory; see `MemoryUpdates.archive`."""
         return await self._updates.archive(request)
+
+    async def unarchive(self, request: UnarchiveRequest) -> ActiveMemory:
+        """Take an archived memory back; see `MemoryRestoring.unarchive`."""
+        return await self._restoring.unarchive(request)
+
+    async def restore_version(self, request: UpdateRequest, version: int) -> ActiveMemory:
+        """Store an earlier version as the next one; see `MemoryRestoring.restore_version`."""
+        return await self._restoring.restore_version(request, version)
 
     def updates_left(self, version: int, consolidated_version: int) -> int:
         """How many more updates a memory at `version` takes before it is consolidated."""

@@ -17,7 +17,7 @@ from agent_reminiscence.exceptions import InvalidInputError, MemoryNotFoundError
 from agent_reminiscence.projections.indexed_text import heading_text
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.ledger.projector import Projector
-from agent_reminiscence.services.ledger.requests import ArchiveRequest, CreateRequest, UpdateRequest
+from agent_reminiscence.services.ledger.requests import ArchiveRequest, CreateRequest, UnarchiveRequest, UpdateRequest
 from agent_reminiscence.services.memories.authorship import version_entries
 from agent_reminiscence.services.memories.first_said import date_entries
 from agent_reminiscence.services.memories.fold import outcome_of
@@ -102,13 +102,30 @@ class MemoryUpdates:
         made: MadeVectors | None,
     ) -> Written:
         """Append the event of a new version with the `asked` values, and store it."""
-        external_id, memory_id = before.external_id, before.memory_id
         await db.plan_for(len(before.chunk_ids))
         # An update without a time holds from now on, but never from before the version it replaces: clocks differ.
         occurred_at = request.occurred_at or max(self._clock(), before.occurred_at)
         payload = await self._plan_update(db, before, request, asked, occurred_at=occurred_at)
         if "content" in payload.changes:
-            self._writes.check_length(external_id, len(payload.chunks))
+            self._writes.check_length(before.external_id, len(payload.chunks))
+        return await self.store(db, before, request, payload, made, occurred_at=occurred_at)
+
+    async def store(
+        self,
+        db: SqlExecutor,
+        before: StoredMemory,
+        request: CreateRequest | UpdateRequest | UnarchiveRequest,
+        payload: MemoryUpdated,
+        made: MadeVectors | None,
+        *,
+        occurred_at: datetime,
+    ) -> Written:
+        """Append the event of a planned version, and store it. For a transaction that has locked the stream.
+
+        Args:
+            made: Vectors of its new texts, as far as they are made.
+        """
+        external_id, memory_id = before.external_id, before.memory_id
         await self._writes.touch_repetitions_of(db, before, payload)
         is_work = _makes_work(payload) and self._vectors.leaves_work(made)
         event = await self._projector.record(
@@ -274,5 +291,5 @@ def check_writable(memory: StoredMemory | MemoryOutline, expected_version: int |
     if memory.archived_at is not None:
         raise InvalidInputError(
             f"memory {str(memory.memory_id)!r} was archived on {memory.archived_at.isoformat()} and cannot be updated;"
-            " create a new memory"
+            " take it back with memory.admin.unarchive(), or create a new memory"
         )

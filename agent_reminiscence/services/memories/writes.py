@@ -22,7 +22,12 @@ from agent_reminiscence.domain.payloads import (
 from agent_reminiscence.exceptions import InvalidInputError, QuotaExceededError, StoreError
 from agent_reminiscence.projections.updated import dropped_chunks
 from agent_reminiscence.resilience.retries import repeated
-from agent_reminiscence.services.ledger.requests import AppendTextRequest, CreateRequest, UpdateRequest
+from agent_reminiscence.services.ledger.requests import (
+    AppendTextRequest,
+    CreateRequest,
+    UnarchiveRequest,
+    UpdateRequest,
+)
 from agent_reminiscence.services.memories.fold import fold
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.vectors.filling import EmbeddingService
@@ -217,7 +222,7 @@ class MemoryWrites:
 
 
 async def write_event(
-    request: CreateRequest | UpdateRequest | AppendTextRequest,
+    request: CreateRequest | UpdateRequest | AppendTextRequest | UnarchiveRequest,
     kind: EventKind,
     payload: MemoryCreated | MemoryUpdated | MemoryAppended,
     now: datetime,
@@ -229,6 +234,8 @@ async def write_event(
             asked: object = request.content
         case UpdateRequest():
             asked = request.changes
+        case UnarchiveRequest():
+            asked = content["chunks"]
         case AppendTextRequest():
             asked = payload.content if isinstance(payload, MemoryAppended) else request.text
     return await beside(lambda: request.event(kind, content, now), value=asked)

@@ -598,6 +598,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_memory_ids": _stream,
         "update_active_memory": lambda w: _active_memory(w) | {"expected_version": 6},
         "archive_active_memory": lambda w: _memory(w) | {"archived_at": LONG_AGO},
+        "unarchive_active_memory": _memory,
         "mark_consolidated": lambda w: _memory(w) | {"version": 5},
     },
     "belief": {
@@ -935,6 +936,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             | {"memory_id": w.victim.corrected_memory_id, "kept": [], "recorded_at": LONG_AGO, "ended_at": LONG_AGO}
         ),
         "count_live": _memory,
+        "find_ended_by_archiving": lambda w: _stream(w) | {"memory_id": w.victim.archived_memory_id},
         "forget_duplicates": lambda w: _ended_chunks(w) | {"chunk_ids": [w.duplicate_id]},
         "revive_duplicates": lambda w: _stream(w) | {"chunk_ids": [w.original_id]},
         "end_duplicates": lambda w: _ended_chunks(w) | {"duplicates_of": [w.original_id] * len(w.chunk_ids)},

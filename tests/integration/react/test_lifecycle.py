@@ -189,6 +189,33 @@ async def test_memories_are_archived_when_their_time_is_over(config: MakeConfig)
     assert found.facts == ()
 
 
+async def test_a_fact_that_is_unarchived_has_its_time_again(config: MakeConfig) -> None:
+    """Whoever takes back what was archived for its age does not see it archived again at the next maintenance."""
+    clock = _Clock()
+    brain = Brain(lambda _: "noted")
+    async with (
+        AgentMem(config(), clock=clock) as memory,
+        ReactMemService(brain.model, memory, config=ReactMemConfig(fact_ttl_days=30), clock=clock) as agent,
+    ):
+        facts = MemoryFacts(memory)
+        await facts.store_fact(StoreFactRequest(user="ana", content="The key is blue."))
+        [(tenant, fact)] = [
+            (one.external_id, fact)
+            for one in await memory.admin.tenants()
+            for fact in await memory.get_active_memories(one.external_id)
+        ]
+        clock.later(days=40)
+        archived = await agent.lifecycle.maintain("ana")
+        await memory.admin.unarchive(tenant, fact.id)
+        reports = []
+        for days in (1, 40):
+            clock.later(days=days)
+            reports.append((await agent.lifecycle.maintain("ana")).archived_facts)
+
+    assert archived.archived_facts == 1
+    assert reports == [0, 1]
+
+
 async def test_unused_memories_are_pruned_and_used_ones_are_kept(config: MakeConfig) -> None:
     """A fact that a question was shown stays; one that no question reached for so long goes."""
     clock = _Clock()

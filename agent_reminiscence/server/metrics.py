@@ -20,7 +20,6 @@ from agent_reminiscence.server.access.grants import Scope as AccessScope
 from agent_reminiscence.server.guards.admission import Load
 from agent_reminiscence.server.guards.refusal import REFUSED
 from agent_reminiscence.server.health import HealthCheck
-from agent_reminiscence.server.problems import ProblemError
 
 PATH: Final = "/metrics"
 NO_ROUTE: Final = "none"
@@ -176,26 +175,11 @@ def add_metrics(app: FastAPI, metrics: Metrics, check: HealthCheck, *, is_public
     @app.get(PATH, include_in_schema=False)
     async def read_metrics(request: Request) -> Response:
         if not is_public:
-            _require_whole_server(request.state.caller)
+            caller: Caller = request.state.caller
+            caller.require_whole_server(AccessScope.ADMIN)
         metrics.show(await check.look())
         encode, media_type = choose_encoder(request.headers.get("accept", ""))
         return Response(encode(metrics.registry), media_type=media_type)
-
-
-def _require_whole_server(caller: Caller) -> None:
-    """Refuse a credential that is not for the whole server: the figures are of all tenants together.
-
-    Raises:
-        ProblemError: 403.
-    """
-    caller.require(AccessScope.ADMIN)
-    if caller.grant.external_id is not None:
-        raise ProblemError(
-            403,
-            "forbidden",
-            "the figures are of all tenants, and this credential acts for one; use a key of the whole server, which has"
-            " the scopes memory:admin and memory:delegate and no external_id",
-        )
 
 
 def _route(scope: Scope) -> str:

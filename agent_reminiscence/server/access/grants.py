@@ -83,6 +83,21 @@ class Caller:
         if not self.may(scope):
             raise ProblemError(403, "forbidden", f"this credential lacks the scope {scope.value}")
 
+    def require_whole_server(self, scope: Scope) -> None:
+        """Refuse a credential that is not for the whole server, for what is of all tenants together.
+
+        Raises:
+            ProblemError: 403.
+        """
+        self.require(scope)
+        if self.grant.external_id is not None:
+            raise ProblemError(
+                403,
+                "forbidden",
+                "this is of all tenants, and this credential acts for one; use a key of the whole server, which has the"
+                f" scopes {scope.value} and {Scope.DELEGATE.value} and no external_id",
+            )
+
     def tenant(self, scope: Scope) -> str:
         """The tenant to act for.
 

@@ -10,7 +10,18 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match
 
-from agent_reminiscence.server.rest import conversations, erasures, events, graph, memories, recall, transfer, upkeep
+from agent_reminiscence.server.rest import (
+    conversations,
+    erasures,
+    events,
+    graph,
+    memories,
+    profiles,
+    recall,
+    tenants,
+    transfer,
+    upkeep,
+)
 from agent_reminiscence.server.rest.document import make_document
 from agent_reminiscence.server.rest.routes import operations
 
@@ -24,7 +35,9 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     events.router,
     erasures.router,
     transfer.router,
+    profiles.router,
     upkeep.router,
+    tenants.router,
 )
 
 _document = operations("document")

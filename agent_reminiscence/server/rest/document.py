@@ -10,7 +10,7 @@ from fastapi.openapi.utils import get_openapi
 
 from agent_reminiscence.config.installation import installed_version
 from agent_reminiscence.server.problems import TYPE_PREFIX
-from agent_reminiscence.server.rest.routes import SECURITY_SCHEME
+from agent_reminiscence.server.rest.routes import OF_SERVER, SECURITY_SCHEME
 
 _DESCRIPTION: Final = """\
 Memory for AI agents over an append-only ledger.
@@ -30,7 +30,9 @@ _TAGS: Final = (
     ("events", "The ledger."),
     ("erasures", "What is gone, with a receipt."),
     ("transfer", "Exports and imports."),
+    ("profiles", "Standing summaries, which keep themselves up to date."),
     ("upkeep", "Usage, jobs, verification."),
+    ("tenants", "Whose memories the server holds; for whoever runs it."),
 )
 
 _PROBLEM: Final = {
@@ -88,7 +90,8 @@ def make_document(routers: Sequence[APIRouter]) -> dict[str, Any]:
             parameters = operation.setdefault("parameters", [])
             for parameter in parameters:
                 parameter["schema"] = _without_null(parameter["schema"])
-            parameters.append({"$ref": "#/components/parameters/ExternalId"})
+            if OF_SERVER not in operation:
+                parameters.append({"$ref": "#/components/parameters/ExternalId"})
     _write_whole_numbers(document)
     return document
 

@@ -44,6 +44,9 @@ MAX_POSITION: Final = 2**53 - 1
 MAX_DESCRIPTION_CHARACTERS: Final = 10_000
 MAX_QUERY_CHARACTERS: Final = 20_000
 MAX_NOTE_CHARACTERS: Final = 2_000
+MIN_PROFILE_TOKENS: Final = 50
+MAX_PROFILE_TOKENS: Final = 4_000
+MIN_REFRESH_TOKENS: Final = 2_000
 
 _RFC_3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 

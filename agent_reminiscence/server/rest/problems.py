@@ -75,7 +75,7 @@ TABLE: Final[Mapping[type[ReminiscenceError], Told]] = {
     exceptions.MemoryExistsError: Told(
         status=409,
         kind="memory-exists",
-        detail='an active memory has this key; pass if_exists "update" or "return", or archive it first',
+        detail='an active memory has this key; archive it first, or create with if_exists "update" or "return"',
         members=("memory_id",),
     ),
     exceptions.IdempotencyConflictError: Told(

@@ -42,11 +42,11 @@ PROBLEM_SCHEMA: Final = {"$ref": "#/components/schemas/Problem"}
 _PROMISES: Final = {
     "idempotency-key": (
         "idempotency-unsupported",
-        "this operation takes no Idempotency-Key; POST /v1/memories, its PUT, PATCH and append do",
+        "this operation takes no Idempotency-Key; POST /v1/memories, its PUT, PATCH, append and restore do",
     ),
     "if-match": (
         "precondition-unsupported",
-        "this operation takes no If-Match; PATCH and append of a memory do",
+        "this operation takes no If-Match; PATCH, append and restore of a memory do",
     ),
     "if-none-match": (
         "precondition-unsupported",
@@ -135,6 +135,11 @@ _ALWAYS: Final[tuple[Kind, ...]] = (
     (503, "too-many-streams"),
     (503, "unavailable"),
 )
+_OF_SERVER: Final[tuple[Kind, ...]] = (
+    *(one for one in _ALWAYS if one[1] != "tenant-missing"),
+    (400, "tenant-unsupported"),
+)
+"""Of an operation that is not a tenant's."""
 _WITH_A_BODY: Final[tuple[Kind, ...]] = (
     (400, "malformed-json"),
     (408, "body-too-slow"),
@@ -144,6 +149,8 @@ _WITH_A_BODY: Final[tuple[Kind, ...]] = (
 _STORE_ERRORS: Final = (NotInitializedError, StoreError, StoreTimeoutError, StoreUnavailableError)
 # Where an operation's problems are until it is made; the document says them as responses.
 _PROBLEMS: Final = "x-problems"
+# Whether it takes a credential of the whole server.
+OF_SERVER: Final = "x-whole-server"
 
 
 def says(
@@ -170,6 +177,12 @@ def says(
     }
 
 
+def says_of_server(scope: Scope) -> dict[str, Any]:
+    """The same of an operation that is of all tenants together: it takes a credential of the whole server."""
+    entry = says(scope)
+    return entry | {"openapi_extra": entry["openapi_extra"] | {OF_SERVER: True}}
+
+
 def _as_responses(kinds: Iterable[Kind]) -> dict[int | str, dict[str, Any]]:
     """Problems as the document lists them."""
     by_status: dict[int, list[str]] = {}
@@ -190,7 +203,7 @@ class Operation(APIRoute):
     def __init__(self, path: str, endpoint: Callable[..., Any], **given: Any) -> None:
         extra = dict(given.get("openapi_extra") or {})
         if (problems := extra.pop(_PROBLEMS, None)) is not None:
-            problems = [*_ALWAYS, *problems]
+            problems = [*(_OF_SERVER if OF_SERVER in extra else _ALWAYS), *problems]
             if _has_body(endpoint):
                 problems += _WITH_A_BODY
             if given["methods"] != ["GET"]:
@@ -207,8 +220,7 @@ class Operation(APIRoute):
         async def checked(request: Request) -> Response:
             try:
                 if rules.scope is not None:
-                    caller: Caller = request.state.caller
-                    request.state.tenant = caller.tenant(rules.scope)
+                    rules.let_in(request)
                 rules.check(request)
                 if self.body_field is not None:
                     request = await _with_json(request)
@@ -228,11 +240,13 @@ class _Rules:
 
     Attributes:
         scope: What it needs; None for the document itself.
+        of_server: Whether it is of all tenants together.
         query: The names of its parameters.
         lists: Those that may be repeated.
     """
 
     scope: Scope | None
+    of_server: bool
     query: frozenset[str]
     lists: frozenset[str]
     headers: frozenset[str]
@@ -240,13 +254,32 @@ class _Rules:
     @classmethod
     def of(cls, route: APIRoute) -> _Rules:
         """The rules of a route, as its function and its entry in the document have them."""
-        security = (route.openapi_extra or {}).get("security")
+        extra = route.openapi_extra or {}
+        security = extra.get("security")
         return cls(
             scope=None if security is None else Scope(security[0][SECURITY_SCHEME][0]),
+            of_server=OF_SERVER in extra,
             query=frozenset(_names(route.endpoint, QueryParameter)),
             lists=frozenset(_names(route.endpoint, QueryParameter, lists_only=True)),
             headers=_header_names(route.endpoint),
         )
+
+    def let_in(self, request: Request) -> None:
+        """Note for whom a request acts, if its credential may do this.
+
+        Raises:
+            ProblemError: It may not, or it is unclear for whom.
+        """
+        assert self.scope is not None
+        caller: Caller = request.state.caller
+        if not self.of_server:
+            request.state.tenant = caller.tenant(self.scope)
+            return
+        caller.require_whole_server(self.scope)
+        if caller.external_id is not None:
+            raise ProblemError(
+                400, "tenant-unsupported", "this operation is of all tenants; leave out the header X-External-Id"
+            )
 
     def check(self, request: Request) -> None:
         """Refuse what would have no effect.

@@ -403,9 +403,9 @@ def _parameters(hers: _Hers, path: str) -> dict[str, Sequence[str]]:
         "where": [json.dumps(one) for one in _wheres(hers)],
         "as_of": [_LATER],
         "known_at": [_LATER],
-        "after": ["0", "latest", str(hers.positions[1])] if path == "/v1/events" else [first],
+        "after": {"/v1/events": ["0", "latest", str(hers.positions[1])], "/v1/tenants": [_HER]}.get(path, [first]),
         "limit": ["1", "200"],
-        "name": _NAMES,
+        "name": [f"{_MARK}-profile"] if "/profiles/" in path else _NAMES,
         "alike": _NAMES,
         "entity": [*_NAMES, *hers.entity_ids],
         "from_entity": [*_NAMES, *hers.entity_ids],
@@ -477,6 +477,8 @@ def _bodies(hers: _Hers, upload: bytes, caller: str) -> dict[str, Sequence[Any]]
             {"receipt": hers.receipt | {"external_id": caller}, "text": _NAMES[0]},
         ],
         "Verification": [{}, {"repair": True}],
+        "VersionToRestore": [{"version": 1}],
+        "ProfileDefinition": [{"question": "What does Joe keep?"}],
         "application/zstd": [upload],
     }
 
@@ -578,8 +580,8 @@ async def test_she_herself_reads_what_is_hidden_from_others(house: _House) -> No
             if request.route not in told and (request.route[0] == "GET" or request.route[1] in reading):
                 is_told = bool(house.reveals(await request.send(client)))
                 (told if is_told else silent).add(request.route)
-    # Whether work waits for a worker is no matter here.
-    assert silent - told - {("GET", "/v1/jobs")} == {("GET", "/v1/openapi.json")}
+    # Whether work waits for a worker is no matter here, and whose memories there are is for no tenant to know.
+    assert silent - told - {("GET", "/v1/jobs")} == {("GET", "/v1/openapi.json"), ("GET", "/v1/tenants")}
     await house.look_again()
 
 

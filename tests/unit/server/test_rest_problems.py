@@ -18,6 +18,7 @@ from agent_reminiscence.server.problems import ProblemError
 from agent_reminiscence.server.rest import fields
 from agent_reminiscence.server.rest.problems import TABLE, problem_of, told
 from agent_reminiscence.services import validation
+from agent_reminiscence.services.profiles import profiles, writing
 
 _ID = UUID("0190b0a0-0000-7000-8000-000000000000")
 _WITH_ARGUMENTS: dict[type[ReminiscenceError], tuple[tuple[Any, ...], dict[str, Any]]] = {
@@ -128,3 +129,6 @@ def test_the_document_has_the_limits_of_the_memory() -> None:
     assert fields.MAX_DESCRIPTION_CHARACTERS == validation.MAX_DESCRIPTION_CHARACTERS
     assert fields.MAX_QUERY_CHARACTERS == validation.MAX_QUERY_CHARACTERS
     assert fields.MAX_NOTE_CHARACTERS == validation.MAX_NOTE_CHARACTERS
+    assert fields.MIN_PROFILE_TOKENS == profiles.MIN_PROFILE_TOKENS
+    assert fields.MAX_PROFILE_TOKENS == profiles.MAX_PROFILE_TOKENS
+    assert fields.MIN_REFRESH_TOKENS == writing.MIN_REFRESH_TOKENS

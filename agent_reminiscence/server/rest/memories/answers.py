@@ -67,6 +67,14 @@ CHANGED: Final = _A_MEMORY | says(
 APPENDED: Final = _A_MEMORY | says(
     Scope.WRITE, *_WRITES, MemoryNotFoundError, VersionConflictError, responses=_ITS_VERSION
 )
+UNARCHIVED: Final = _A_MEMORY | says(
+    Scope.WRITE,
+    MemoryNotFoundError,
+    MemoryExistsError,
+    QuotaExceededError,
+    CommitUnknownError,
+    responses=_ITS_VERSION,
+)
 ARCHIVED: Final = _A_MEMORY | says(Scope.WRITE, MemoryNotFoundError, CommitUnknownError, responses=_ITS_VERSION)
 
 ArchivedAt = Annotated[Moment | None, Query(description="When this happened in the world.")]
@@ -89,6 +97,21 @@ def created(request: Request, memory: ActiveMemory) -> Response:
     return as_memory(memory, 201, {"Location": f"{prefix}/v1/memories/{memory.id}"})
 
 
+def require_version(if_match: str | None) -> None:
+    """Refuse a change that names no version.
+
+    Raises:
+        ProblemError: 428.
+    """
+    if if_match is None:
+        # Two clients that read the same version would otherwise overwrite each other without noticing.
+        raise ProblemError(
+            428,
+            "precondition-required",
+            'send If-Match with the version that you read, such as "3", or * to change whatever is there',
+        )
+
+
 async def change(
     memory: AgentMem,
     tenant: str,
@@ -98,13 +121,7 @@ async def change(
     **named: Unpack[Named],
 ) -> Response:
     """Change a memory; the answer is what it is then."""
-    if if_match is None:
-        # Two clients that read the same version would otherwise overwrite each other without noticing.
-        raise ProblemError(
-            428,
-            "precondition-required",
-            'send If-Match with the version that you read, such as "3", or * to change whatever is there',
-        )
+    require_version(if_match)
     changed = await memory.update_active_memory(
         tenant,
         **named,

@@ -17,6 +17,7 @@ from agent_reminiscence.server.rest.fields import (
     JsonObject,
     Language,
     Moment,
+    Number,
     Text,
     Title,
     TurnGiven,
@@ -105,6 +106,14 @@ class MemoryAddition(_Described):
     def addition(self) -> str | list[dict[str, Any]]:
         """What the memory takes."""
         return [turn.model_dump() for turn in self.turns or ()] if self.text is None else self.text
+
+
+class VersionToRestore(Body):
+    """An earlier version of a memory."""
+
+    version: Number = Field(description="Which one, from 1; the history has them.")
+    occurred_at: Moment | None = Field(default=None, description="When it became true in the world; null: now.")
+    actor: Id | None = Field(default=None, description="Who restores it.")
 
 
 class MemoryPage(BaseModel):

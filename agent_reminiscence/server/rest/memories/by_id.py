@@ -12,17 +12,20 @@ from agent_reminiscence.domain.graph import Subgraph
 from agent_reminiscence.domain.history import MemoryHistory
 from agent_reminiscence.exceptions import MemoryNotFoundError
 from agent_reminiscence.server.access.grants import Scope
+from agent_reminiscence.server.rest.fields import Id
 from agent_reminiscence.server.rest.memories.answers import (
     APPENDED,
     ARCHIVED,
     CHANGED,
     GOT,
+    UNARCHIVED,
     ArchivedAt,
     ArchivedBy,
     append,
     change,
+    require_version,
 )
-from agent_reminiscence.server.rest.memories.bodies import MemoryAddition, MemoryChange
+from agent_reminiscence.server.rest.memories.bodies import MemoryAddition, MemoryChange, VersionToRestore
 from agent_reminiscence.server.rest.routes import (
     IdempotencyKey,
     IfMatch,
@@ -30,6 +33,7 @@ from agent_reminiscence.server.rest.routes import (
     Tenant,
     as_json,
     as_memory,
+    expected_version,
     operations,
     says,
 )
@@ -93,6 +97,46 @@ async def archive_memory(
     """Archive a memory: it leaves the active list and takes no more updates. Nothing is erased."""
     return as_memory(
         await memory.admin.archive(tenant, memory_id, end_chunks=end_chunks, occurred_at=occurred_at, actor=actor)
+    )
+
+
+@router.post("/memories/{memory_id}/unarchive", **UNARCHIVED)
+async def unarchive_memory(
+    memory: Memory,
+    tenant: Tenant,
+    memory_id: UUID,
+    occurred_at: ArchivedAt = None,
+    actor: Annotated[Id | None, Query(description="Who takes it back.")] = None,
+) -> Response:
+    """Take an archived memory back: it is active again, has its key, and takes updates.
+
+    Passages that archiving ended come back in a new version, from now on.
+    """
+    return as_memory(await memory.admin.unarchive(tenant, memory_id, occurred_at=occurred_at, actor=actor))
+
+
+@router.post("/memories/{memory_id}/restore", **CHANGED)
+async def restore_version(
+    memory: Memory,
+    tenant: Tenant,
+    memory_id: UUID,
+    body: VersionToRestore,
+    if_match: IfMatch = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Make a memory say again what it said at an earlier version, as its next one; nothing is rewritten.
+
+    `If-Match` is required, as for a change.
+    """
+    require_version(if_match)
+    return as_memory(
+        await memory.admin.restore_version(
+            tenant,
+            memory_id,
+            **body.given(),
+            expected_version=expected_version(if_match),
+            idempotency_key=idempotency_key,
+        )
     )
 
 

@@ -15,27 +15,28 @@ from tests.support.rest import Rest
 
 _PAGE = (Path(__file__).parents[4] / "docs" / "guide" / "rest.md").read_text(encoding="utf-8")
 _BLOCK = re.compile(r"^(<!-- streams -->\n)?```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_VALUES = {"$URL": "", "$KEY": "ida"}
+_VALUES = {"$URL": "", "$KEY": "ida", "$BACKEND": "backend"}
 
 
 def _commands() -> Iterator[tuple[list[str], bool]]:
-    """The words of each command, and whether its answer has no end."""
+    """The words of each command from its key on, and whether its answer has no end."""
     for streams, block in _BLOCK.findall(_PAGE):
         for command in block.replace("\\\n", " ").strip().split("\n\n"):
             words = shlex.split(command)
             for name, value in _VALUES.items():
                 words = [word.replace(name, value) for word in words]
-            assert words[:3] == ["curl", "--oauth2-bearer", "ida"], command
-            yield words[3:], bool(streams)
+            assert words[:2] == ["curl", "--oauth2-bearer"], command
+            assert words[2] in {"ida", "backend"}, command
+            yield words[2:], bool(streams)
 
 
 def _request(client: httpx.AsyncClient, words: list[str], files: dict[str, bytes]) -> tuple[httpx.Request, str | None]:
     """What curl sends for these words, and the file that it writes the answer to."""
     method, url, written = None, "", None
-    headers: dict[str, str] = {}
+    headers = {"Authorization": f"Bearer {words[0]}"}
     body: bytes | None = None
     query: list[tuple[str, str]] = []
-    rest = iter(words)
+    rest = iter(words[1:])
     for word in rest:
         match word:
             case "-X":

@@ -272,3 +272,46 @@ async def test_an_archived_memory_is_left_to_its_history(rest: Rest) -> None:
     assert kind_of(await rest.client.get(path)) == "memory-not-found"
     assert (await rest.client.get(f"{path}/history")).json()["versions"][0]["content"] == "The key is under the mat."
     assert found.json()["hits"] == []
+
+
+async def test_an_archived_memory_is_taken_back(rest: Rest) -> None:
+    """With its key and its passages, unless another memory has the key by now, which the problem names."""
+    memory_id = await rest.remember("The key is under the mat.", key="house/key")
+    path = f"/v1/memories/{memory_id}"
+    await rest.client.delete(path, params={"end_chunks": "true"})
+    note = {"title": "Note", "content": "The key is lost.", "key": "house/key"}
+    other = (await rest.client.post("/v1/memories", json=note)).json()["id"]
+
+    taken = await rest.client.post(f"{path}/unarchive")
+    await rest.client.delete(f"/v1/memories/{other}", params={"end_chunks": "true"})
+    back = await rest.client.post(f"{path}/unarchive", params={"actor": "ida"})
+    again = await rest.client.post(f"{path}/unarchive")
+    found = await rest.client.post("/v1/recall", json={"query": "Where is the key?"})
+
+    assert (taken.status_code, kind_of(taken), taken.json()["memory_id"]) == (409, "memory-exists", other)
+    assert (back.status_code, back.headers["etag"], back.json()["archived_at"]) == (200, '"2"', None)
+    assert again.json() == back.json() | {"write": None}
+    assert (await rest.client.get("/v1/memories/by-key?key=house/key")).json()["id"] == memory_id
+    assert [hit["content"] for hit in found.json()["hits"]] == ["The key is under the mat."]
+
+
+async def test_an_earlier_version_is_restored(rest: Rest) -> None:
+    """Not without saying which version was read, once for each Idempotency-Key, and not where there is none."""
+    memory_id = await rest.remember("The key is under the mat.")
+    path = f"/v1/memories/{memory_id}"
+    await rest.client.patch(path, json={"content": "The key is lost."}, headers={"If-Match": "*"})
+    once = {"If-Match": '"2"', "Idempotency-Key": "once"}
+
+    blind = await rest.client.post(f"{path}/restore", json={"version": 1})
+    stale = await rest.client.post(f"{path}/restore", json={"version": 1}, headers={"If-Match": '"1"'})
+    absent = await rest.client.post(f"{path}/restore", json={"version": 7}, headers={"If-Match": "*"})
+    restored = await rest.client.post(f"{path}/restore", json={"version": 1, "actor": "ida"}, headers=once)
+    repeated = await rest.client.post(f"{path}/restore", json={"version": 1, "actor": "ida"}, headers=once)
+
+    assert (blind.status_code, kind_of(blind)) == (428, "precondition-required")
+    assert (stale.status_code, kind_of(stale), stale.json()["version"]) == (412, "version-conflict", 2)
+    assert (absent.status_code, kind_of(absent)) == (422, "invalid-input")
+    assert "not 7" in absent.json()["detail"]
+    assert (restored.status_code, restored.headers["etag"]) == (200, '"3"')
+    assert restored.json()["content"] == "The key is under the mat."
+    assert repeated.json() == restored.json()

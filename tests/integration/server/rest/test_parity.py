@@ -159,6 +159,17 @@ async def test_reads_answer_what_the_memory_returns(house: tuple[Rest, Tenant]) 
             lambda m: m.admin.graph.shortest_path(whose, has.survivor_id, has.parted_entity_id),
         ),
         ("POST", "/v1/graph/match", {"limit": 5}, "triples", lambda m: m.admin.graph.match(whose, limit=5)),
+        ("GET", "/v1/profiles", None, "profiles", lambda m: m.admin.profiles.list(whose)),
+        ("GET", "/v1/profiles/house", None, None, lambda m: m.admin.profiles.get(whose, "house")),
+        (
+            "GET",
+            "/v1/profiles/house?known_at=2099-01-01T00:00:00Z",
+            None,
+            None,
+            lambda m: m.admin.profiles.get(
+                whose, "house", known_at=LONG_AGO.replace(year=2099, month=1, day=1, hour=0)
+            ),
+        ),
         ("GET", "/v1/usage", None, None, lambda m: m.admin.usage(whose)),
         ("GET", "/v1/jobs", None, "jobs", lambda m: m.admin.jobs(whose)),
         ("POST", "/v1/verify", {}, None, lambda m: m.admin.verify(whose)),
@@ -225,6 +236,17 @@ async def test_writes_answer_what_the_memory_returns(rest: Rest) -> None:
         await rest.client.post("/v1/recall", json={"query": "When does Ana ship?", "run_id": RUN}),
         await rest.client.post(f"/v1/runs/{RUN}/outcome", json={"success": True, "note": "Fine.", "actor": "bot"}),
         await rest.client.delete(created.headers["location"], params={"end_chunks": True, "actor": "bot"}),
+        await rest.client.post(f"{created.headers['location']}/unarchive", params={"actor": "bot"}),
+        await rest.client.post(
+            f"{created.headers['location']}/restore",
+            json={"version": 1, "actor": "bot"},
+            headers={"If-Match": '"5"'},
+        ),
+        await rest.client.put(
+            "/v1/profiles/plans",
+            json={"question": "When does Ana ship?", "refresh": "daily", "max_tokens": 100, "refresh_tokens": 2_000},
+        ),
+        await rest.client.post("/v1/profiles/plans/refresh"),
         await rest.client.post("/v1/erasures", json={"conversation_id": "c-1", "actor": "bot"}),
     ]
     note_here: dict[str, Any] = {"title": "Plan", "occurred_at": then, "actor": "bot"}
@@ -242,6 +264,12 @@ async def test_writes_answer_what_the_memory_returns(rest: Rest) -> None:
         await memory.retrieve_memories("joe", "When does Ana ship?", run_id=RUN),
         await memory.admin.report_outcome("joe", RUN, success=True, note="Fine.", actor="bot"),
         await memory.admin.archive("joe", kept.id, end_chunks=True, actor="bot"),
+        await memory.admin.unarchive("joe", kept.id, actor="bot"),
+        await memory.admin.restore_version("joe", kept.id, 1, expected_version=5, actor="bot"),
+        await memory.admin.profiles.define(
+            "joe", "plans", "When does Ana ship?", "daily", max_tokens=100, refresh_tokens=2_000
+        ),
+        await memory.admin.profiles.refresh("joe", "plans"),
         await memory.admin.erase("joe", conversation_id="c-1", actor="bot"),
     ]
 
@@ -250,7 +278,7 @@ async def test_writes_answer_what_the_memory_returns(rest: Rest) -> None:
             *("id", "memory_id", "chunk_id", "event_id", "receipt_id", "memory_ids", "external_id"),
             *("occurred_at", "created_at", "updated_at", "recorded_at", "archived_at", "requested_at", "superseded_at"),
             *("digest", "remains", "sha256", "start_date", "end_date", "said_at", "prompt", "score", "score_parts"),
-            *("same_text", "last_said_at", "later"),
+            *("same_text", "last_said_at", "later", "defined_at", "written_at"),
         }
     )
     for answered, returned in zip(over_http, in_process, strict=True):

@@ -23,10 +23,13 @@ from agent_reminiscence.cli import (
     ingest,
     keys,
     mcp,
+    profiles,
     recall,
     reembed,
+    restoring,
     serve,
     servers,
+    tenants,
     transfer,
     upkeep,
     work,
@@ -74,7 +77,10 @@ for _command in (
     recall.memories,
     recall.history,
     recall.archive,
+    restoring.unarchive,
+    restoring.restore_version,
     recall.usage,
+    tenants.tenants,
     graph.entities,
     graph.neighbourhood,
     upkeep.verify,
@@ -92,6 +98,7 @@ for _command in (
 ):
     _app.command(_command)
 _app.command(transfer.import_, name="import")
+_app.command(profiles.profiles_app)
 _app.command(work.jobs_app)
 _app.command(keys.keys_app)
 _app.meta.suppress_keyboard_interrupt = False

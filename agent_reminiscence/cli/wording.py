@@ -12,6 +12,7 @@ from agent_reminiscence.exceptions import (
     EntityNotFoundError,
     InvalidInputError,
     MemoryNotFoundError,
+    ProfileNotFoundError,
     ReminiscenceError,
 )
 
@@ -35,6 +36,8 @@ _OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
 _CALLS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "(memory.admin.archive)": "with `archive`",
+        "take it back with memory.admin.unarchive()": "take it back with `unarchive`",
+        "history() shows them": "`history` shows them",
         "alike must": "the name must",
         "as returned by create_active_memory()": "as `memories` prints it",
         "as memory.admin.keys.list() returns": "as `keys list` prints it",
@@ -65,6 +68,11 @@ def worded(error: ReminiscenceError, words: Sequence[str]) -> str:
         case EntityNotFoundError():
             return (
                 f"external_id {error.external_id!r} has no entity {str(error.entity)!r}; `entities` lists those it has"
+            )
+        case ProfileNotFoundError():
+            return (
+                f"external_id {error.external_id!r} has no profile {error.name!r}, or had none at that time;"
+                " `profiles list` lists those it has"
             )
         case InvalidInputError() | ConfigurationError():
             return _name_options(_name_commands(str(error)), words)

@@ -409,7 +409,10 @@ def test_help_names_every_command() -> None:
     finished = program("--help")
 
     assert (finished.returncode, finished.stderr) == (0, b"")
-    commands = "archive demo doctor erase export history import ingest memories migrate rebuild search usage verify"
+    commands = (
+        "archive demo doctor erase export history import ingest memories migrate profiles rebuild restore-version"
+        " search tenants unarchive usage verify"
+    )
     for command in (*commands.split(), "verify-erased"):
         assert f" {command} " in finished.stdout.decode()
     assert program("--version").returncode == 0

@@ -158,7 +158,7 @@ class UpdateArguments(Arguments):
 
     memory_id: UUID
     content: _Content = Field(description="The whole new text.")
-    expected_version: int = Field(ge=1, le=2**31 - 1, description="The version that you read.")
+    expected_version: int = Field(ge=1, le=2**31 - 1, description="The version that history shows.")
 
 
 class ListArguments(Arguments):

@@ -240,3 +240,23 @@ def test_what_others_print_is_no_answer() -> None:
     out, said = program.communicate(b"a line\n", timeout=_PATIENCE_SECONDS)
     assert out == b"a line\nafterwards \n"
     assert said.decode().splitlines() == ["printed", "''"]
+
+
+@pytest.mark.thorough
+def test_a_folder_that_is_not_trusted_runs_nothing(variables: Mapping[str, str], tmp_path: Path) -> None:
+    """With `-P`, as the guide says: `python -m` alone runs a file of the folder that is called like a module."""
+    (tmp_path / "typing.py").write_text("raise SystemExit('a file of the folder ran')")
+
+    def help_of(*options: str) -> subprocess.CompletedProcess[bytes]:
+        words = (*options, "-m", "agent_reminiscence", "mcp", "--help")
+        return subprocess.run(
+            [sys.executable, *words], cwd=tmp_path, env=dict(variables), capture_output=True, check=False
+        )
+
+    assert b"a file of the folder ran" in help_of().stderr
+    safe = help_of("-P")
+    assert (safe.returncode, safe.stderr) == (0, b"")
+    for page in (CHECKOUT / "docs").rglob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        assert '"-m", "agent_reminiscence"' not in text.replace('"-P", "-m", "agent_reminiscence"', ""), page
+        assert "python -m agent_reminiscence" not in text, page

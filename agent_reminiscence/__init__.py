@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         SkippedMessage,
     )
     from agent_reminiscence.domain.turn import Turn
-    from agent_reminiscence.domain.usage import MemoryUsage, TenantOverview, TierUsage
+    from agent_reminiscence.domain.usage import MemoryUsage, ModelSpending, TenantOverview, TierUsage
     from agent_reminiscence.domain.work import Health, Job, JobCounts, WorkReport
     from agent_reminiscence.embedders.base import BaseEmbedder
     from agent_reminiscence.embedders.protocol import Embedder
@@ -156,6 +156,7 @@ __all__ = [
     "MemoryUsage",
     "MemoryVersion",
     "MessageImportReport",
+    "ModelSpending",
     "ModelUsage",
     "NotInitializedError",
     "Omission",
@@ -297,6 +298,7 @@ _MODULES: Final = {
     "domain.turn": ("Turn",),
     "domain.usage": (
         "MemoryUsage",
+        "ModelSpending",
         "TenantOverview",
         "TierUsage",
     ),

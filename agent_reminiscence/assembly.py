@@ -58,6 +58,7 @@ from agent_reminiscence.services.tiers.reading_turns import ReadingTurns
 from agent_reminiscence.services.tiers.review import LifecycleService
 from agent_reminiscence.services.transfer.batches import BulkService
 from agent_reminiscence.services.transfer.export import TransferService
+from agent_reminiscence.services.upkeep.pricing import ModelPrices
 from agent_reminiscence.services.upkeep.usage import UsageService
 from agent_reminiscence.services.vectors.audit import VectorUpkeep
 from agent_reminiscence.services.vectors.cells import CellService
@@ -257,7 +258,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         work=work,
         worker=worker,
         health=HealthService(runtime, worker),
-        usage=UsageService(runtime, embedding, follower),
+        usage=UsageService(runtime, embedding, follower, ModelPrices(config.model_prices)),
         graph=MemoryGraph(runtime, projector, graph),
         beliefs=LedgerBeliefs(runtime, graph),
         ledger=MemoryLedger(

@@ -302,7 +302,14 @@ def usage(external_id: Tenant, *, as_json: AsJson = False, database: Database = 
         say(
             out,
             f"{count(model.requests, 'request', 'requests')}, {model.input_tokens:,} tokens in,"
-            f" {model.output_tokens:,} tokens out",
+            f" {model.output_tokens:,} tokens out; {_cost(model.cost_usd)}",
             indent=4,
         )
+    if len(found.models) > 1:
+        say(out, "all models", style="bold")
+        say(out, _cost(found.cost_usd), indent=4)
     return EXIT_OK
+
+
+def _cost(dollars: float | None) -> str:
+    return "cost unknown" if dollars is None else f"${dollars:,.4f}"

@@ -6,15 +6,16 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from agent_reminiscence.config.constants import MAX_EMBEDDING_DIMENSION, MAX_RESULTS, Tier
 from agent_reminiscence.config.env_file import read_env_file
 from agent_reminiscence.config.languages import LANGUAGES, refusal
 from agent_reminiscence.config.paths import absolute_path, checked_path
+from agent_reminiscence.config.prices import ModelPrice, read_prices
 from agent_reminiscence.exceptions import ConfigurationError
 
 _PREFIX = "REMINISCENCE_"
@@ -218,6 +219,11 @@ class Config(BaseSettings):
     agent_daily_tokens: int | None = Field(
         default=None, ge=0, description="Maximum tokens per external_id and UTC day; unset: no limit."
     )
+    model_prices: Annotated[dict[str, ModelPrice] | None, NoDecode] = Field(
+        default=None,
+        description="What a million tokens cost in US dollars, by the name of the model: JSON such as"
+        ' {"gpt-5-mini": {"input": 0.25, "output": 2}}; unset: the prices that come with the extra models.',
+    )
     telemetry_content: bool = Field(
         default=False, description="Whether spans carry memory text: titles, contents and queries."
     )
@@ -319,6 +325,11 @@ class Config(BaseSettings):
     @classmethod
     def _is_absolute(cls, value: object) -> Path | None:
         return None if value is None else absolute_path(checked_path(value, as_text=True))
+
+    @field_validator("model_prices", mode="before")
+    @classmethod
+    def _are_prices(cls, value: object) -> object:
+        return read_prices(value) if isinstance(value, str) else value
 
     @field_validator("language")
     @classmethod

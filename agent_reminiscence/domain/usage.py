@@ -19,6 +19,14 @@ class TierUsage(FrozenModel):
     tokens: int = Field(default=0, description="Size of the live chunks' text in tokens.")
 
 
+class ModelSpending(ModelUsage):
+    """What one model was used for so far, and what that costs."""
+
+    cost_usd: float | None = Field(
+        default=None, description="At today's price, in US dollars; None: no price is known for the model."
+    )
+
+
 class MemoryUsage(FrozenModel):
     """What one `external_id` holds; all zeros if it holds nothing."""
 
@@ -41,7 +49,13 @@ class MemoryUsage(FrozenModel):
     work_waiting: int
     work_running: int
     work_failed: int = Field(description="Work that was given up; memory.admin.jobs says why.")
-    models: tuple[ModelUsage, ...] = Field(default=(), description="Total usage so far, by model.")
+    models: tuple[ModelSpending, ...] = Field(default=(), description="Total usage so far, by model.")
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What the models cost so far, in US dollars; None if the price of one of them is unknown."""
+        costs = [model.cost_usd for model in self.models]
+        return None if None in costs else sum(cost for cost in costs if cost is not None)
 
     @property
     def live_chunks(self) -> int:

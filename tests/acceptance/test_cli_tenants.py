@@ -1,4 +1,4 @@
-"""`tenants`, `profiles`, `unarchive` and `restore-version` on the command line."""
+"""`tenants`, `profiles`, `unarchive`, `restore-version` and what models cost, on the command line."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from agent_reminiscence import ActiveMemory, AgentMem, Config
+from agent_reminiscence import ActiveMemory, AgentMem, AgentModels, Config
 from tests.support.command_line import CommandLine, command_line
+from tests.support.scripted import ScriptedModel, answer
 
 _CREW = ("--external-id", "crew")
 
@@ -128,3 +129,27 @@ def test_profiles_are_set_shown_refreshed_and_removed(cli: CommandLine, config: 
     assert "has no profile 'port', or had none at that time; `profiles list` lists those it has" in cli.err
     cli("profiles", "set", "port", question, *_CREW, "--max-tokens", "10")
     assert (cli.code, "--max-tokens must be from 50 to 4,000, not 10" in cli.err) == (2, True)
+
+
+def test_usage_shows_what_models_cost(
+    cli: CommandLine, config: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the price of a variable; without one it is unknown, and not nothing."""
+    _remember(config(), "crew")
+
+    async def ask() -> None:
+        model = ScriptedModel(answer({"answer": "At nine [1].", "is_known": True})).model
+        async with AgentMem(config(), models=AgentModels(memory_retrieve=model)) as memory:
+            await memory.retrieve_memories("crew", "When does the harbour open?", synthesis=True)
+
+    asyncio.run(ask())
+    assert "tokens out; cost unknown\n" in cli("usage", *_CREW)
+
+    monkeypatch.setenv("REMINISCENCE_MODEL_PRICES", '{"scripted": {"input": 1000, "output": 1000}}')
+    [spent] = cli.json("usage", *_CREW)["models"]
+    assert spent["cost_usd"] == pytest.approx((spent["input_tokens"] + spent["output_tokens"]) / 1_000)
+    assert f"tokens out; ${spent['cost_usd']:.4f}\n" in cli("usage", *_CREW)
+
+    monkeypatch.setenv("REMINISCENCE_MODEL_PRICES", "scripted=1")
+    assert cli("usage", *_CREW) == ""
+    assert (cli.code, "model_prices: must be a JSON object" in cli.err) == (2, True)

@@ -331,6 +331,23 @@ async def test_what_a_model_cost_is_in_the_ledger_and_in_usage(config: MakeConfi
         assert usage.input_tokens > result.usage.input_tokens
 
 
+async def test_usage_says_what_models_cost(config: MakeConfig) -> None:
+    """At the price of the settings; the sum is unknown if one price is."""
+    prices = {"scripted": {"input": 1_000.0, "output": 2_000.0}}
+    async with _memory(config, ScriptedModel(_KNOWN), model_prices=prices) as memory:
+        assert (await memory.admin.usage("agent-1")).cost_usd == 0
+        await memory.retrieve_memories("agent-1", "who owns the red boat?", synthesis=True)
+        usage = await memory.admin.usage("agent-1")
+        (spent,) = usage.models
+
+        assert spent.cost_usd == (spent.input_tokens * 1_000 + spent.output_tokens * 2_000) / 1_000_000
+        assert usage.cost_usd == spent.cost_usd > 0
+    async with AgentMem(config()) as memory:
+        usage = await memory.admin.usage("agent-1")
+        assert [one.cost_usd for one in usage.models] == [None]
+        assert usage.cost_usd is None
+
+
 async def test_the_day_has_a_limit_for_each_tenant(config: MakeConfig) -> None:
     """When its tokens are used up, recall goes on without a model, and others still have theirs."""
     model = ScriptedModel(_KNOWN)

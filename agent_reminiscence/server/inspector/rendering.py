@@ -53,6 +53,10 @@ def _number(value: float) -> str:
     return f"{value:,}"
 
 
+def _dollars(amount: float) -> str:
+    return f"${amount:,.4f}"
+
+
 def _plural(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
@@ -96,6 +100,7 @@ def _environment() -> Environment:
         "moment": _moment,
         "iso": _iso,
         "number": _number,
+        "dollars": _dollars,
         "plural": _plural,
         "short": _short,
         "path": _path,

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from agent_reminiscence.config.constants import SCHEDULER_ROLE, TIERS, Tier
 from agent_reminiscence.database.repositories.totals import LiveText
-from agent_reminiscence.domain.usage import MemoryUsage, TenantOverview, TierUsage
+from agent_reminiscence.domain.usage import MemoryUsage, ModelSpending, TenantOverview, TierUsage
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.graph.follower import GraphFollower
 from agent_reminiscence.services.runtime import Runtime
+from agent_reminiscence.services.upkeep.pricing import ModelPrices
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.text.tokens import count_tokens_batch
 
@@ -25,6 +27,7 @@ class UsageService:
 
     Args:
         follower: The store that follows the graph; None without Neo4j, and then there is no lag.
+        prices: What models cost.
     """
 
     def __init__(
@@ -32,6 +35,7 @@ class UsageService:
         runtime: Runtime,
         embedding: EmbeddingService,
         follower: GraphFollower | None,
+        prices: ModelPrices,
     ) -> None:
         self._store = runtime.store
         self._ledger = runtime.repositories.events
@@ -40,14 +44,18 @@ class UsageService:
         self._usage = runtime.repositories.totals
         self._progress = runtime.repositories.graph_progress
         self._follower = follower
+        self._prices = prices
 
     async def usage(self, external_id: str) -> MemoryUsage:
         """Return all counts as of one moment; tokens are counted afterwards, over the chunks live by then."""
         counted = await repeated(lambda: self._count(external_id), operation="usage", external_id=external_id)
         tokens = await self._count_tokens(external_id)
-        return counted.model_copy(
-            update={tier: getattr(counted, tier).model_copy(update={"tokens": tokens[tier]}) for tier in TIERS}
-        )
+        changed: dict[str, Any] = {
+            tier: getattr(counted, tier).model_copy(update={"tokens": tokens[tier]}) for tier in TIERS
+        }
+        # In a thread: the first model may have a list of prices read.
+        models = await asyncio.to_thread(lambda: tuple(map(self._prices.price, counted.models)))
+        return counted.model_copy(update=changed | {"models": models})
 
     async def tenants(self, after: str | None, limit: int) -> list[TenantOverview]:
         """Return one page of all that have events."""
@@ -85,7 +93,9 @@ class UsageService:
                 work_waiting=work["waiting"],
                 work_running=work["running"],
                 work_failed=work["failed"],
-                models=await self._usage.sum_model_usage(db, external_id),
+                models=tuple(
+                    ModelSpending(**one.model_dump()) for one in await self._usage.sum_model_usage(db, external_id)
+                ),
             )
 
     async def _count_tokens(self, external_id: str) -> Counter[Tier]:

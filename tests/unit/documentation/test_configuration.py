@@ -37,6 +37,7 @@ _FREE_FORMS = {
     "memory_update_agent_model": "a name",
     "memory_retrieve_agent_model": "a name",
     "reflector_agent_model": "a name",
+    "model_prices": "JSON",
 }
 
 

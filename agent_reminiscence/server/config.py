@@ -49,6 +49,7 @@ _OWN_PARTS: Final = frozenset(
         "erase",
         "views",
         "runs",
+        "docs",
     }
 )
 

@@ -10,7 +10,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from agent_reminiscence.server.access.authenticators import Authenticator
-from agent_reminiscence.server.inspector import agents, ask, entrance, erasures, ledger, runs, times
+from agent_reminiscence.server.inspector import agents, ask, entrance, erasures, ledger, reference, runs, times
 from agent_reminiscence.server.inspector.graph import Graph
 from agent_reminiscence.server.inspector.growth import GrowthReader
 from agent_reminiscence.server.inspector.memories import Memories
@@ -68,6 +68,7 @@ def add_inspector(app: FastAPI, authenticator: Authenticator) -> None:
         "/views": agents.show,
         "/runs": runs.show,
         "/runs/{position}": runs.show_invocation,
+        "/docs": reference.show,
     }
     done: dict[str, Page] = {
         "/sign-out": entrance.sign_out,

@@ -803,6 +803,7 @@ def _fields(hers: _Hers) -> dict[tuple[str, str], Sequence[dict[str, Any]]]:
         ("GET", "/receipts/{position}"): [{}],
         ("GET", "/erase"): [{}, *erased],
         ("GET", "/views"): [{}, *({"agent": f"{_MARK}-agent", "view": one} for one in ("recent", "beliefs", "prompt"))],
+        ("GET", "/docs"): [{}],
         ("GET", "/runs"): [{}],
         ("GET", "/runs/{position}"): [{}],
         ("POST", "/tenants"): [{"external_id": _HER}],
@@ -901,7 +902,7 @@ async def test_she_herself_sees_what_the_pages_hide_from_others(house: _House) -
 async def test_each_page_needs_its_scope(house: _House) -> None:
     """A session of her own without the scope sees a refusal."""
     for page in {one.route: one for one in _pages(house)}.values():
-        if page.route[1] in {"/sign-out", "/tenants"}:
+        if page.route[1] in {"/sign-out", "/tenants", "/docs"}:
             continue
         needed = "read" if page.route[0] == "GET" else "erase" if page.route[1].startswith("/erase") else "write"
         if page.route[1] in {"/ledger/verify", "/receipts/{position}", "/ask"}:

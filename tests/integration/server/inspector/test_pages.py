@@ -23,7 +23,7 @@ from tests.support.serving import serve
 
 PAGES = (
     "/", "/memories", "/ask", "/time", "/graph", "/ledger", "/ledger/verify", "/receipts", "/erase", "/views", "/runs",
-    "/memories?order=oldest", "/memories?order=archived", "/memories?q=lighthouse", "/ask?q=opening",
+    "/docs", "/memories?order=oldest", "/memories?order=archived", "/memories?q=lighthouse", "/ask?q=opening",
 )  # fmt: skip
 
 

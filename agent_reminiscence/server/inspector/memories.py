@@ -157,6 +157,12 @@ class Memories:
         )
         return go(f"/memories/{done.id}")
 
+    async def unarchive(self, visit: Visit) -> Response:
+        """Take an archived memory back."""
+        tenant = visit.tenant_for(Scope.WRITE)
+        done = await visit.memory.admin.unarchive(tenant, visit.named_id("memory_id"), actor=visit.actor)
+        return go(f"/memories/{done.id}")
+
     async def pin(self, visit: Visit) -> Response:
         """Pin a memory, or undo it."""
         tenant = visit.tenant_for(Scope.WRITE)

@@ -74,6 +74,7 @@ def add_inspector(app: FastAPI, authenticator: Authenticator) -> None:
         "/sign-out": entrance.sign_out,
         "/tenants": entrance.choose_tenant,
         "/memories/{memory_id}/archive": memories.archive,
+        "/memories/{memory_id}/unarchive": memories.unarchive,
         "/memories/{memory_id}/pin": memories.pin,
         "/ask": ask.ask,
         "/graph/merge": graph.merge,

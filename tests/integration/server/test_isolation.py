@@ -808,6 +808,7 @@ def _fields(hers: _Hers) -> dict[tuple[str, str], Sequence[dict[str, Any]]]:
         ("GET", "/runs/{position}"): [{}],
         ("POST", "/tenants"): [{"external_id": _HER}],
         ("POST", "/memories/{memory_id}/archive"): [{"end_chunks": 1}],
+        ("POST", "/memories/{memory_id}/unarchive"): [{}],
         ("POST", "/memories/{memory_id}/pin"): [{"pinned": 1}],
         ("POST", "/ask"): [*asked, {"q": _QUESTION, "synthesis": 1}, {"q": _QUESTION, "run_id": f"{_MARK}-run"}],
         ("POST", "/graph/merge"): [{"survivor": entity, "merged": hers.entity_ids[1]}],

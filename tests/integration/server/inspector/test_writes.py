@@ -14,7 +14,8 @@ from tests.support.inspected import MILL, Told, day, tell
 
 _ANY = "00000000-0000-0000-0000-000000000000"
 _WRITES = (
-    f"/memories/{_ANY}/archive", f"/memories/{_ANY}/pin", "/graph/merge", f"/graph/entities/{_ANY}/unmerge",
+    f"/memories/{_ANY}/archive", f"/memories/{_ANY}/unarchive", f"/memories/{_ANY}/pin", "/graph/merge",
+    f"/graph/entities/{_ANY}/unmerge",
     f"/graph/relationships/{_ANY}/end", "/ask",
 )  # fmt: skip
 _ERASURES = ("/erase", "/erase/preview")
@@ -38,7 +39,7 @@ async def test_without_its_scope_a_write_is_neither_offered_nor_done(
         asks = [
             path
             for path in refused
-            if path not in {"/ask", "/erase/preview"} and not path.endswith(("unmerge", "/pin"))
+            if path not in {"/ask", "/erase/preview"} and not path.endswith(("unmerge", "/pin", "/unarchive"))
         ]
         for path in asks:
             assert (await client.get(path.replace(_ANY, str(told.plan)))).status_code == 403, path
@@ -79,6 +80,22 @@ async def test_a_memory_is_archived_after_it_was_asked(unopened: AgentMem, told:
         assert "archived" in read(done).text
         event = (await unopened.ledger.read(MILL, kinds=["memory.archived"]))[-1]
         assert (event.actor, event.payload["end_chunks"]) == ("inspector/k2", True)
+
+
+@pytest.mark.thorough
+async def test_an_archived_memory_is_taken_back(unopened: AgentMem, told: Told, signed_in: SignedIn) -> None:
+    """By a button that only an archived one has."""
+    path = f"/memories/{told.note}/unarchive"
+    async with signed_in("writer") as client:
+        assert ("post", path) not in read(await client.get(f"/memories/{told.note}")).forms
+        archived = await client.post(f"/memories/{told.note}/archive", data={}, follow_redirects=True)
+        assert ("post", path) in read(archived).forms
+        back = await client.post(path, data={}, follow_redirects=True)
+        assert ("post", path) not in read(back).forms
+        [memory] = await unopened.get_active_memories(MILL, ids=[told.note])
+        assert memory.archived_at is None
+        [event] = await unopened.ledger.read(MILL, kinds=["memory.unarchived"])
+        assert event.actor == "inspector/k2"
 
 
 @pytest.mark.thorough

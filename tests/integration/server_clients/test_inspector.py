@@ -169,6 +169,8 @@ async def test_every_page_is_sound(demo: Demo, visit: Visit, screen: dict[str, i
     await window.check()
     await window.open("/tenants")
     await window.check()
+    await window.open("/docs")
+    await window.check()
 
     missed = [path for path, route in _PAGES if not any(route.path_regex.match(asked) for asked in window.asked)]
     assert not missed

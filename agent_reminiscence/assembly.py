@@ -27,6 +27,7 @@ from agent_reminiscence.services.audit.verification import VerificationService
 from agent_reminiscence.services.graph.follower import GraphFollower
 from agent_reminiscence.services.graph.ledger_beliefs import LedgerBeliefs
 from agent_reminiscence.services.graph.memory_graph import MemoryGraph
+from agent_reminiscence.services.ledger.expiry import Expiry
 from agent_reminiscence.services.ledger.memory_ledger import MemoryLedger
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.replay import Replayer
@@ -184,6 +185,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         max_tokens=config.agent_max_tokens,
     )
     budget = ModelBudget(runtime, projector, limits, daily_tokens=config.agent_daily_tokens)
+    expiry = Expiry(runtime.store, repositories, projector, runtime.clock)
     manager = MemoryManager(
         runtime,
         projector,
@@ -196,6 +198,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
             max_chunks=config.max_chunks,
             max_active_memories=config.max_active_memories,
         ),
+        expiry,
     )
     uses = UseRecorder(runtime)
     outcomes = RunOutcomes(runtime, projector)
@@ -208,7 +211,9 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         runtime, budget, reading_turns, models.memorizer, timeout_seconds=config.memorizer_timeout_seconds
     )
     consolidation = ConsolidationService(runtime, projector, embedding, memorizing, promotion)
-    review = LifecycleService(runtime, projector, promotion, max_chunks=config.max_chunks, ttl_days=config.ttl_days)
+    review = LifecycleService(
+        runtime, projector, promotion, expiry, max_chunks=config.max_chunks, ttl_days=config.ttl_days
+    )
     neighbours = NeighbourReader(runtime)
     refresher = ProfileRefresher(
         runtime,
@@ -259,7 +264,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         worker=worker,
         health=HealthService(runtime, worker),
         usage=UsageService(runtime, embedding, follower, ModelPrices(config.model_prices)),
-        graph=MemoryGraph(runtime, projector, graph),
+        graph=MemoryGraph(runtime, projector, graph, expiry),
         beliefs=LedgerBeliefs(runtime, graph),
         ledger=MemoryLedger(
             runtime.store, repositories.events, projector, runtime.scrubber, subscriptions, clock=runtime.clock

@@ -229,6 +229,7 @@ class AgentMem:
         key: str | None = None,
         if_exists: IfExists = "error",
         pinned: bool | None = None,
+        expires_at: datetime | None = None,
         idempotency_key: str | None = None,
     ) -> ActiveMemory:
         """Remember a text. It is stored verbatim and searchable as soon as this returns.
@@ -253,6 +254,8 @@ class AgentMem:
                 they are the same already, nothing is written. "return" leaves it as it is and returns it.
             pinned: True: its text is in `standing` of each result and before everything else in a prompt, whatever is
                 asked. None pins nothing, and leaves an older memory that `if_exists` found as it is.
+            expires_at: From this moment on, with a time zone, nothing finds the memory but a search `as_of` an earlier
+                one; it gives its key up and accepts no updates. None: it does not expire.
             idempotency_key: A second call with the same key and request returns the first call's result.
 
         Returns:
@@ -287,6 +290,7 @@ class AgentMem:
                 key=named,
                 if_exists=validation.if_exists(if_exists, named),
                 pinned=None if pinned is None else validation.flag("pinned", pinned),
+                expires_at=validation.optional_moment("expires_at", expires_at),
                 idempotency_key=validation.optional_identifier("idempotency_key", idempotency_key),
             )
             memory = await parts.services.manager.create(request)
@@ -306,7 +310,7 @@ class AgentMem:
         limit: int | None = None,
         after: UUID | str | None = None,
     ) -> list[ActiveMemory]:
-        """Active memories, oldest first, without archived ones; empty for an unknown `external_id`.
+        """Active memories, oldest first, without archived and expired ones; empty for an unknown `external_id`.
 
         Without arguments all of them. Of several arguments each must hold. Ids and keys that no active memory has are
         left out.
@@ -352,6 +356,7 @@ class AgentMem:
         source: Source = "user",
         language: str | None = None,
         pinned: bool | None = None,
+        expires_at: datetime | Unset | None = UNSET,
         expected_version: int | None = None,
         idempotency_key: str | None = None,
     ) -> ActiveMemory:
@@ -372,6 +377,7 @@ class AgentMem:
             language: The memory's language from now on, unchanged passages included. None keeps it, but a language
                 that was only assumed is detected again from the new text.
             pinned: True pins the memory, False undoes it, None leaves it as it is.
+            expires_at: A new moment from which on nothing finds the memory; None: it does not expire any more.
             expected_version: The version you read; the update is refused if another writer was first.
             conversation_id: Moves the memory to this conversation; None leaves it in its own.
             occurred_at: When the change became true in the world, with a time zone; None is now. An update with an
@@ -385,8 +391,8 @@ class AgentMem:
             fifth update (`active_memory_update_threshold`) queues a consolidation; a worker does it soon after.
 
         Raises:
-            InvalidInputError: An argument is invalid, nothing is to be changed, the memory is archived, or a text that
-                is appended to would become too long.
+            InvalidInputError: An argument is invalid, nothing is to be changed, the memory is archived or has expired,
+                or a text that is appended to would become too long.
             MemoryNotFoundError: `external_id` has no such memory, or no active memory has the key.
             RedactionError: Your redactor failed; nothing is written.
             VersionConflictError: Another writer was first.
@@ -422,6 +428,8 @@ class AgentMem:
                 for name, value in (("language", language), ("pinned", pinned)):
                     if value is not None:
                         raise InvalidInputError(f"append cannot be combined with {name}; make two calls")
+                if not isinstance(expires_at, Unset):
+                    raise InvalidInputError("append cannot be combined with expires_at; make two calls")
                 text = validation.content(append, "append") if isinstance(append, str) else None
                 addition = AppendTextRequest(
                     text=text, turns=() if text is not None else validation.turns("append", append), **named_and_dated()
@@ -440,9 +448,12 @@ class AgentMem:
                 changes["metadata"] = validation.memory_metadata(metadata, changes.get("content"))
             if pinned is not None:
                 changes["pinned"] = validation.flag("pinned", pinned)
+            if not isinstance(expires_at, Unset):
+                changes["expires_at"] = validation.optional_moment("expires_at", expires_at)
             if not changes and language is None:
                 raise InvalidInputError(
-                    "nothing to change; pass title, content, description, metadata, append, language or pinned"
+                    "nothing to change; pass title, content, description, metadata, append, language, pinned or"
+                    " expires_at"
                 )
             request = UpdateRequest(
                 changes=changes,
@@ -452,7 +463,7 @@ class AgentMem:
             if named_id is not None:
                 operation.note(memory_id=str(named_id))
             memory = await parts.services.manager.update(request)
-            quoted = changes.keys() - {"metadata", "pinned"}
+            quoted = changes.keys() - {"metadata", "pinned", "expires_at"}
             operation.quote(**{name: getattr(memory, name) for name in quoted})
             operation.note(**_written(memory))
             return memory

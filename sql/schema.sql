@@ -153,7 +153,9 @@ CREATE INDEX memory_event_kind_idx ON memory_event (external_id, kind, conversat
 -- only appended to it. What was appended to a text of 32 chunks or more stands in memory_segment; segments counts its rows.
 -- key is the caller's own name for the memory; among those not archived,
 -- no other memory has it. COLLATE "C" orders keys by code point, so that those with a common prefix are one range.
--- What is pinned is shown whatever is asked.
+-- What is pinned is shown whatever is asked. From expires_at on, whatever the clock of whoever asks says, nothing finds the
+-- memory; expired_at is when an event recorded that, which also ended its chunks. had_expiry says whether any version had an
+-- expires_at: only of these do questions about the past look it up in the ledger.
 CREATE TABLE active_memory (
     external_id text NOT NULL,
     memory_id uuid NOT NULL,
@@ -179,6 +181,9 @@ CREATE TABLE active_memory (
     chunk_ids uuid[] NOT NULL,
     chunk_starts integer[] NOT NULL,
     pinned boolean NOT NULL DEFAULT false,
+    expires_at timestamptz,
+    expired_at timestamptz,
+    had_expiry boolean NOT NULL DEFAULT false,
     CONSTRAINT active_memory_pkey PRIMARY KEY (external_id, memory_id),
     CONSTRAINT active_memory_language_origin_check CHECK (language_origin IN ('chosen', 'recognised', 'default')),
     CONSTRAINT active_memory_external_id_check CHECK (external_id <> '')
@@ -188,6 +193,9 @@ CREATE UNIQUE INDEX active_memory_key_key ON active_memory (external_id, key) WH
 CREATE INDEX active_memory_conversation_id_idx ON active_memory (external_id, conversation_id)
     WHERE conversation_id IS NOT NULL;
 CREATE INDEX active_memory_pinned_idx ON active_memory (external_id, pinned, memory_id) WHERE pinned AND archived_at IS NULL;
+CREATE INDEX active_memory_expires_at_idx ON active_memory (external_id, expires_at)
+    WHERE expires_at IS NOT NULL AND expired_at IS NULL;
+CREATE INDEX active_memory_had_expiry_idx ON active_memory (external_id, had_expiry) WHERE had_expiry;
 -- Archived memories as well.
 CREATE INDEX active_memory_key_idx ON active_memory (external_id, key) WHERE key IS NOT NULL;
 
@@ -664,6 +672,42 @@ RETURN CASE
         AND (corrected_at IS NULL OR NOT end_was_corrected(corrected_at, corrected_end_dates, as_of, known_at))
 END;
 
+-- When a memory expires by the version of it that held at as_of, by what was known at known_at; NULL if it does not.
+CREATE FUNCTION expiry_then(tenant text, memory uuid, as_of timestamptz, known_at timestamptz) RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $function$
+    SELECT (CASE stated.kind
+        WHEN 'memory.created' THEN stated.payload ->> 'expires_at' ELSE stated.payload -> 'changes' ->> 'expires_at'
+    END)::timestamptz
+    FROM reminiscence.memory_event AS stated
+    WHERE stated.external_id = tenant AND stated.memory_id = memory::text AND stated.salt IS NOT NULL
+        AND (stated.kind = 'memory.created' OR stated.kind = 'memory.updated' AND stated.payload -> 'changes' ? 'expires_at')
+        AND stated.position <= (
+            SELECT max(version.position)
+            FROM reminiscence.memory_event AS version
+            WHERE version.external_id = tenant AND version.memory_id = memory::text AND version.salt IS NOT NULL
+                AND version.kind IN ('memory.created', 'memory.updated', 'memory.appended')
+                AND version.recorded_at <= known_at AND version.occurred_at <= as_of
+        )
+    ORDER BY stated.position DESC
+    LIMIT 1
+$function$;
+
+-- The memories that have expired and whose chunks other columns do not say so of yet. With as_of NULL: at known_at, without
+-- those whose expiry an event has recorded, which ended their chunks. Otherwise: by what was known at known_at, at as_of.
+CREATE FUNCTION expired_memories(tenant text, as_of timestamptz, known_at timestamptz) RETURNS SETOF uuid
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $function$
+    SELECT memory_id
+    FROM reminiscence.active_memory
+    WHERE external_id = tenant AND as_of IS NULL AND expired_at IS NULL AND expires_at <= known_at
+    UNION ALL
+    SELECT memory_id
+    FROM reminiscence.active_memory
+    WHERE external_id = tenant AND as_of IS NOT NULL AND had_expiry
+        AND reminiscence.expiry_then(tenant, memory_id, as_of, known_at) <= as_of
+$function$;
+
 -- The work queue: Procrastinate's own schema, as the installed package has it, beside ours.
 SELECT set_config('reminiscence.search_path', current_setting('search_path'), true);
 SET LOCAL search_path = reminiscence_jobs;
@@ -848,6 +892,11 @@ REVOKE EXECUTE ON FUNCTION chunk_is_visible(
 GRANT EXECUTE ON FUNCTION chunk_is_visible(
     timestamptz, timestamptz, timestamptz, timestamptz, timestamptz[], timestamptz[], timestamptz, timestamptz)
     TO reminiscence_app, reminiscence_eraser;
+
+REVOKE EXECUTE ON FUNCTION expiry_then(text, uuid, timestamptz, timestamptz) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION expired_memories(text, timestamptz, timestamptz) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION expiry_then(text, uuid, timestamptz, timestamptz) TO reminiscence_app;
+GRANT EXECUTE ON FUNCTION expired_memories(text, timestamptz, timestamptz) TO reminiscence_app;
 
 GRANT SELECT (work_at, review_at, failed_attempts, failed_error, failed_at) ON memory_stream TO reminiscence_scheduler;
 GRANT SELECT, INSERT, UPDATE, DELETE ON chunk_use TO reminiscence_app, reminiscence_eraser;

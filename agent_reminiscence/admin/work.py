@@ -52,6 +52,8 @@ class WorkAdmin(Topic):
         tenant = validation.external_id(external_id)
         is_dry_run = validation.flag("dry_run", dry_run)
         estimate = None if importance is None else validation.share("importance", importance)
+        if not is_dry_run:
+            await self._services.review.record_expired(tenant)
         if memory_id is not None:
             report = await self._consolidate(
                 tenant, validation.memory_id(memory_id), importance=estimate, is_dry_run=is_dry_run

@@ -71,6 +71,9 @@ class MemoryVersion(FrozenModel):
     chunks_ended: int = Field(description="Number of chunks of the previous version that are not part of it.")
     derived: tuple[Derivation, ...] = ()
     pinned: bool = Field(default=False, description="Whether it was shown whatever was asked.")
+    expires_at: datetime | None = Field(
+        default=None, description="From when on nothing finds it, as this version says; None: it does not expire."
+    )
 
 
 class MemoryHistory(FrozenModel):
@@ -90,13 +93,15 @@ class MemoryHistory(FrozenModel):
             known_at: Ignore what was recorded later; None is all that is known today.
 
         Returns:
-            The version; None if none was known or none had begun.
+            The version; None if none was known or none had begun, or if it had expired by that moment.
         """
         moment = as_of if as_of is not None else known_at
         for version in reversed(self.versions):
             if (known_at is None or version.recorded_at <= known_at) and (
                 moment is None or version.occurred_at <= moment
             ):
+                if moment is not None and version.expires_at is not None and version.expires_at <= moment:
+                    return None
                 return self._whole(version)
         return None
 

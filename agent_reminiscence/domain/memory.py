@@ -63,6 +63,9 @@ class ActiveMemory(FrozenModel):
     archived_at: datetime | None = None
     consolidated_version: int = Field(description="The last consolidated version; 0 for none.")
     pinned: bool = Field(default=False, description="Whether it is shown whatever is asked.")
+    expires_at: datetime | None = Field(
+        default=None, description="From when on nothing finds it; None: it does not expire."
+    )
     updates_until_consolidation: int = Field(description="Number of further updates until it is consolidated.")
     write: WriteOutcome | None = Field(default=None, description="Set only on the result of a write.")
 
@@ -120,6 +123,7 @@ class MemoryOutline(FrozenModel):
     language_origin: LanguageOrigin
     occurred_at: datetime
     archived_at: datetime | None
+    expires_at: datetime | None
     conversation_id: str | None
     source: Source
     consolidated_version: int
@@ -131,6 +135,10 @@ class MemoryOutline(FrozenModel):
     segments: int = Field(description="How many segments of its text stand beside its own row.")
     last_chunks: int = Field(description="How many chunks the last segment has.")
     last_chunk_id: UUID | None = Field(description="The chunk that its text ends with; None if it has none.")
+
+    def has_expired(self, now: datetime) -> bool:
+        """Whether its time is over, whether or not an event has recorded that."""
+        return self.expires_at is not None and self.expires_at <= now
 
 
 class StoredMemory(FrozenModel):
@@ -159,6 +167,13 @@ class StoredMemory(FrozenModel):
     chunk_ids: tuple[UUID, ...]
     chunk_starts: tuple[int, ...]
     pinned: bool = False
+    expires_at: datetime | None = None
+    expired_at: datetime | None = Field(default=None, description="When an event recorded that it has expired.")
+    had_expiry: bool = Field(default=False, description="Whether any version of it had an `expires_at`.")
+
+    def has_expired(self, now: datetime) -> bool:
+        """Whether its time is over, whether or not an event has recorded that."""
+        return self.expires_at is not None and self.expires_at <= now
 
 
 class StoredChunk(FrozenModel):

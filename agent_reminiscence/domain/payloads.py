@@ -114,6 +114,9 @@ class MemoryCreated(StrictModel):
     pinned: bool = Field(
         default=False, exclude_if=_is_empty, description="Whether it is shown whatever is asked; omitted if not."
     )
+    expires_at: datetime | None = Field(
+        default=None, exclude_if=_is_empty, description="From when on nothing finds it; omitted if it does not expire."
+    )
     chunks: tuple[ChunkEntry, ...]
     consolidation_due: bool = Field(description="Whether this write made a consolidation due.")
     completes: UUID | None = Field(
@@ -132,7 +135,8 @@ class MemoryUpdated(StrictModel):
     memory_id: UUID
     version: int
     changes: dict[str, Any] = Field(
-        description="New values of the changed fields among title, content, description, metadata and pinned."
+        description="New values of the changed fields among title, content, description, metadata, pinned and"
+        " expires_at."
     )
     language: str | None = Field(
         default=None,
@@ -222,6 +226,9 @@ class MemoryArchived(StrictModel):
     memory_id: UUID
     version: int
     end_chunks: bool = Field(default=False, description="Whether its chunks end too and leave current searches.")
+    expired: bool = Field(
+        default=False, exclude_if=_is_empty, description="Whether its `expires_at` has come; omitted if not."
+    )
 
 
 class MemoryUnarchived(StrictModel):

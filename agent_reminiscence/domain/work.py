@@ -36,6 +36,7 @@ class WorkReport(FrozenModel):
     promoted: int = Field(default=0, description="Chunks that became longterm.")
     expired: int = Field(default=0, description="Chunks that reached the end of their time to live.")
     pruned: int = Field(default=0, description="Chunks that ended because there were too many.")
+    memories_expired: int = Field(default=0, description="Memories whose `expires_at` had come.")
     profiles: tuple[str, ...] = Field(default=(), description="Standing summaries that got a new text.")
     vectors_filled: int = Field(default=0, description="Chunks that got their vectors.")
     graph_followed: bool | None = Field(

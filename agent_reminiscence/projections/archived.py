@@ -1,4 +1,4 @@
-"""`memory.archived`: a memory is finished and leaves the active list."""
+"""`memory.archived`: a memory is finished, or has expired, and leaves the active list."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ async def apply_archived(db: SqlExecutor, tables: Tables, event: Event) -> Chang
     """Mark the memory as archived; its chunks stay searchable, or end if the event says so."""
     payload = MemoryArchived.model_validate(event.payload)
     external_id, memory_id = event.external_id, payload.memory_id
-    await tables.active.archive(db, external_id, memory_id, archived_at=event.recorded_at)
+    if payload.expired:
+        await tables.active.expire(db, external_id, memory_id, recorded_at=event.recorded_at)
+    else:
+        await tables.active.archive(db, external_id, memory_id, archived_at=event.recorded_at)
     if not payload.end_chunks:
         return Change()
     memory = await tables.active.get_by_id(db, external_id, memory_id)

@@ -108,6 +108,8 @@ def created_memory(event: Event, payload: MemoryCreated) -> StoredMemory:
         chunk_ids=tuple(chunk.id for chunk in payload.chunks),
         chunk_starts=tuple(chunk.start for chunk in payload.chunks),
         pinned=payload.pinned,
+        expires_at=payload.expires_at,
+        had_expiry=payload.expires_at is not None,
     )
 
 

@@ -6,7 +6,7 @@ A version in another language reindexes the whole memory in it: the former langu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -46,9 +46,12 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change
     external_id, memory_id = event.external_id, payload.memory_id
     before = await tables.active.get_by_id(db, external_id, memory_id)
     stays = await _find_kept(db, tables, event, payload, before)
+    expires_at = changed_expiry(payload, before.expires_at)
     after = before.model_copy(
         update={
             **payload.changes,
+            "expires_at": expires_at,
+            "had_expiry": before.had_expiry or expires_at is not None,
             "language": payload.language or before.language,
             "language_origin": payload.language_origin or before.language_origin,
             "version": payload.version,
@@ -98,6 +101,9 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change
     ended += await tables.chunks.end_facts(
         db, external_id, dropped, recorded_at=event.recorded_at, ended_at=event.occurred_at
     )
+    if expires_at is not None and before.expires_at is None:
+        # What repeats this memory does not go with it.
+        ended += await tables.chunks.revive_duplicates(db, external_id, after.chunk_ids)
     await tables.graph.end_mentions(
         db,
         external_id,
@@ -161,6 +167,15 @@ def _compare(
         touched=touched,
         dropped=dropped_chunks(before.chunk_ids, entries),
     )
+
+
+def changed_expiry(payload: MemoryUpdated, before: datetime | None) -> datetime | None:
+    """When a memory expires after an update; as before if the update does not say."""
+    if "expires_at" not in payload.changes:
+        return before
+    # As JSON has it.
+    said = payload.changes["expires_at"]
+    return datetime.fromisoformat(said) if isinstance(said, str) else said
 
 
 def dropped_chunks(before: Sequence[UUID], entries: Sequence[ChunkEntry]) -> list[UUID]:

@@ -159,6 +159,7 @@ class AgentMem(Lifecycle):
         key: str | None = None,
         if_exists: IfExists = "error",
         pinned: bool | None = None,
+        expires_at: datetime | None = None,
         idempotency_key: str | None = None,
     ) -> ActiveMemory:
         """Remember a text. It is stored verbatim and searchable as soon as this returns.
@@ -183,6 +184,8 @@ class AgentMem(Lifecycle):
                 they are the same already, nothing is written. "return" leaves it as it is and returns it.
             pinned: True: its text is in `standing` of each result and before everything else in a prompt, whatever is
                 asked. None pins nothing, and leaves an older memory that `if_exists` found as it is.
+            expires_at: From this moment on, with a time zone, nothing finds the memory but a search `as_of` an earlier
+                one; it gives its key up and accepts no updates. None: it does not expire.
             idempotency_key: A second call with the same key and request returns the first call's result.
 
         Returns:
@@ -212,6 +215,7 @@ class AgentMem(Lifecycle):
                 key=key,
                 if_exists=if_exists,
                 pinned=pinned,
+                expires_at=expires_at,
                 idempotency_key=idempotency_key,
             )
         )
@@ -227,7 +231,7 @@ class AgentMem(Lifecycle):
         limit: int | None = None,
         after: UUID | str | None = None,
     ) -> list[ActiveMemory]:
-        """Active memories, oldest first, without archived ones; empty for an unknown `external_id`.
+        """Active memories, oldest first, without archived and expired ones; empty for an unknown `external_id`.
 
         Without arguments all of them. Of several arguments each must hold. Ids and keys that no active memory has are
         left out.
@@ -270,6 +274,7 @@ class AgentMem(Lifecycle):
         source: Source = "user",
         language: str | None = None,
         pinned: bool | None = None,
+        expires_at: datetime | Unset | None = UNSET,
         expected_version: int | None = None,
         idempotency_key: str | None = None,
     ) -> ActiveMemory:
@@ -290,6 +295,7 @@ class AgentMem(Lifecycle):
             language: The memory's language from now on, unchanged passages included. None keeps it, but a language
                 that was only assumed is detected again from the new text.
             pinned: True pins the memory, False undoes it, None leaves it as it is.
+            expires_at: A new moment from which on nothing finds the memory; None: it does not expire any more.
             expected_version: The version you read; the update is refused if another writer was first.
             conversation_id: Moves the memory to this conversation; None leaves it in its own.
             occurred_at: When the change became true in the world, with a time zone; None is now. An update with an
@@ -303,8 +309,8 @@ class AgentMem(Lifecycle):
             fifth update (`active_memory_update_threshold`) queues a consolidation; a worker does it soon after.
 
         Raises:
-            InvalidInputError: An argument is invalid, nothing is to be changed, the memory is archived, or a text that
-                is appended to would become too long.
+            InvalidInputError: An argument is invalid, nothing is to be changed, the memory is archived or has expired,
+                or a text that is appended to would become too long.
             MemoryNotFoundError: `external_id` has no such memory, or no active memory has the key.
             RedactionError: Your redactor failed; nothing is written.
             VersionConflictError: Another writer was first.
@@ -327,6 +333,7 @@ class AgentMem(Lifecycle):
                 source=source,
                 language=language,
                 pinned=pinned,
+                expires_at=expires_at,
                 expected_version=expected_version,
                 idempotency_key=idempotency_key,
             )

@@ -2,14 +2,18 @@
 INSERT INTO active_memory (
     external_id, memory_id, key, version, title, content, description, metadata, language, language_origin, source, actor,
     conversation_id, occurred_at, created_at, updated_at, archived_at, consolidated_version, due_version, text_version,
-    segments, chunk_ids, chunk_starts, pinned
+    segments, chunk_ids, chunk_starts, pinned, expires_at, expired_at, had_expiry
 )
 VALUES (
     $(external_id)p, $(memory_id)p, $(key)p, $(version)p, $(title)p, $(content)p, $(description)p, $(metadata)p::text::jsonb,
     $(language)p, $(language_origin)p, $(source)p, $(actor)p, $(conversation_id)p, $(occurred_at)p, $(created_at)p,
     $(updated_at)p, $(archived_at)p, $(consolidated_version)p, $(due_version)p, $(text_version)p,
-    0, $(chunk_ids)p, $(chunk_starts)p, $(pinned)p
+    0, $(chunk_ids)p, $(chunk_starts)p, $(pinned)p, $(expires_at)p, $(expired_at)p, $(had_expiry)p
 );
+
+-- part: unexpired
+-- A memory m is still there, whether or not an event has recorded yet that it is not.
+(m.expires_at IS NULL OR m.expires_at > $(now)p::timestamptz)
 
 -- part: segments
 -- Of a memory m, which has others after its first.
@@ -26,7 +30,7 @@ m.content || CASE WHEN m.segments = 0 THEN '' ELSE (
 m.external_id, m.memory_id, m.key, m.version, m.title, {include content} AS content, m.description,
     m.metadata::text AS metadata, m.language, m.language_origin, m.source, m.actor, m.conversation_id, m.occurred_at,
     m.created_at, m.updated_at, m.archived_at, m.consolidated_version, m.due_version, m.text_version,
-    m.chunk_ids, m.chunk_starts, m.pinned, CASE WHEN m.segments > 0 THEN (
+    m.chunk_ids, m.chunk_starts, m.pinned, m.expires_at, m.expired_at, m.had_expiry, CASE WHEN m.segments > 0 THEN (
         SELECT json_agg(json_build_object(
             'metadata', s.metadata, 'chunk_ids', s.chunk_ids, 'chunk_starts', s.chunk_starts
         ) ORDER BY s.segment)::text {include segments}
@@ -40,7 +44,7 @@ WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p;
 -- part: outline
 -- What an append has to know of a memory: all but its text.
 SELECT m.external_id, m.memory_id, m.key, m.version, m.title, m.language, m.language_origin, m.occurred_at, m.archived_at,
-    m.conversation_id, m.source, m.consolidated_version, m.due_version, m.segments,
+    m.expires_at, m.conversation_id, m.source, m.consolidated_version, m.due_version, m.segments,
     CASE jsonb_typeof(m.metadata -> 'speaker') WHEN 'string' THEN m.metadata ->> 'speaker' END AS speaker,
     coalesce(s.first_character, 0) + length(coalesce(s.content, m.content)) AS characters,
     CASE WHEN length(coalesce(s.content, m.content)) >= $(tail_characters)p OR s.content IS NULL
@@ -83,7 +87,7 @@ FROM active_memory AS m
 WHERE m.external_id = $(external_id)p AND m.archived_at IS NULL AND m.key = $(key)p;
 
 -- name: get_versions
-SELECT version, consolidated_version
+SELECT version, consolidated_version, expires_at IS NOT NULL AND expires_at <= $(now)p::timestamptz AS has_expired
 FROM active_memory
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p;
 
@@ -92,7 +96,7 @@ WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p;
 -- of this file.
 SELECT {include columns}
 FROM {memories} AS m
-WHERE m.external_id = $(external_id)p AND m.archived_at IS NULL
+WHERE m.external_id = $(external_id)p AND m.archived_at IS NULL AND {include unexpired}
 {conditions}
 ORDER BY m.created_at, m.memory_id
 {limit};
@@ -157,8 +161,8 @@ WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p;
 
 -- name: count_active_memories
 SELECT count(*) AS memories
-FROM active_memory
-WHERE external_id = $(external_id)p AND archived_at IS NULL;
+FROM active_memory AS m
+WHERE m.external_id = $(external_id)p AND m.archived_at IS NULL AND {include unexpired};
 
 -- name: find_told_language
 -- The language of the newest memory whose text shows one or for which one was given; ids are created in order of time.
@@ -197,7 +201,7 @@ SET version = $(version)p, title = $(title)p, content = $(content)p, description
     updated_at = $(updated_at)p,
     archived_at = $(archived_at)p, consolidated_version = $(consolidated_version)p, due_version = $(due_version)p,
     text_version = $(text_version)p, segments = 0, chunk_ids = $(chunk_ids)p, chunk_starts = $(chunk_starts)p,
-    pinned = $(pinned)p
+    pinned = $(pinned)p, expires_at = $(expires_at)p, had_expiry = $(had_expiry)p
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND version = $(expected_version)p
 RETURNING version
 ), gone AS (
@@ -286,7 +290,7 @@ LIMIT 1
 -- A conversation's memories that are not archived, the last first.
 SELECT {include columns}
 FROM active_memory AS m
-WHERE m.external_id = $(external_id)p AND m.archived_at IS NULL AND {include of_conversation}
+WHERE m.external_id = $(external_id)p AND m.archived_at IS NULL AND {include unexpired} AND {include of_conversation}
 ORDER BY m.key DESC
 LIMIT $(limit)p;
 
@@ -299,6 +303,7 @@ CROSS JOIN LATERAL (
     SELECT m.memory_id, {include content} AS content
     FROM active_memory AS m
     WHERE m.external_id = $(external_id)p AND m.conversation_id = asked.conversation_id AND m.archived_at IS NULL
+        AND {include unexpired}
         AND (m.key IS NULL OR NOT starts_with(m.key, $(reserved)p))
     -- OFFSET 0: the text is put together once.
     OFFSET 0
@@ -319,7 +324,7 @@ CROSS JOIN LATERAL (
     FROM (
         SELECT m.memory_id, m.key, {include content} AS content
         FROM active_memory AS m
-        WHERE m.external_id = $(external_id)p AND m.archived_at IS NULL AND m.key >= asked.key_prefix
+        WHERE m.external_id = $(external_id)p AND m.archived_at IS NULL AND {include unexpired} AND m.key >= asked.key_prefix
             AND m.key < asked.key_end AND length(m.key) = asked.key_length
             AND right(m.key, -length(asked.key_prefix)) ~ '^[0-9]+$'
         OFFSET 0
@@ -340,6 +345,27 @@ UPDATE active_memory
 SET archived_at = NULL
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p
 RETURNING version;
+
+-- name: expire_active_memory
+-- Nothing of it is to be consolidated any more.
+UPDATE active_memory
+SET archived_at = coalesce(archived_at, $(recorded_at)p), expired_at = coalesce(expired_at, $(recorded_at)p),
+    due_version = least(due_version, consolidated_version)
+WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p
+RETURNING version;
+
+-- name: find_expired
+-- Memories whose expiry no event has recorded yet, archived ones included.
+SELECT memory_id
+FROM active_memory
+WHERE external_id = $(external_id)p AND expired_at IS NULL AND expires_at <= $(now)p::timestamptz
+ORDER BY expires_at, memory_id
+LIMIT $(limit)p;
+
+-- name: find_next_expiry
+SELECT min(expires_at) AS expires_at
+FROM active_memory
+WHERE external_id = $(external_id)p AND expired_at IS NULL AND expires_at IS NOT NULL;
 
 -- name: mark_consolidated
 UPDATE active_memory

@@ -64,6 +64,7 @@ tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8
 -- Which rows of memory_chunk the filter's conditions on passages admit; those that repeat another may stand for it.
 external_id = $(external_id)p AND (duplicate_of IS NOT NULL OR chunk_is_visible(
         recorded_at, superseded_at, start_date, end_date, corrected_at, corrected_end_dates, NULL, $(known_at)p::timestamptz))
+    AND memory_id NOT IN (SELECT id FROM expired_memories($(external_id)p, NULL, $(known_at)p::timestamptz) AS expired (id))
     AND {include columns_pass}
 
 -- part: admitted

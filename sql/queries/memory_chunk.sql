@@ -192,7 +192,7 @@ WITH revived AS (
 SELECT memory_id, count(*) AS chunks FROM revived GROUP BY memory_id;
 
 -- name: end_duplicates
--- Only if the chunk is still live: the plan may be older than its end.
+-- Only if the other chunk is still live, and its memory does not expire: the plan may be older than that.
 WITH pair AS (
     SELECT *
     FROM unnest($(chunk_ids)p::uuid[], $(duplicates_of)p::uuid[]) AS p (chunk_id, duplicate_of)
@@ -204,8 +204,9 @@ WITH pair AS (
     WHERE c.external_id = $(external_id)p AND c.chunk_id = pair.chunk_id AND c.superseded_at IS NULL
         AND EXISTS (
             SELECT FROM memory_chunk AS twin
+            JOIN active_memory AS m ON m.external_id = $(external_id)p AND m.memory_id = twin.memory_id
             WHERE twin.external_id = $(external_id)p AND twin.chunk_id = pair.duplicate_of
-                AND twin.superseded_at IS NULL
+                AND twin.superseded_at IS NULL AND m.expires_at IS NULL
         )
     RETURNING c.chunk_id
 )
@@ -246,6 +247,11 @@ CROSS JOIN LATERAL (
         AND derived_from IS NULL
         AND speaker_key IS NOT DISTINCT FROM mine.speaker_key AND confidence >= mine.confidence
         AND start_date <= greatest(mine.start_date, $(moment)p)
+        -- What expires would take the others along.
+        AND NOT EXISTS (
+            SELECT FROM active_memory AS e
+            WHERE e.external_id = $(external_id)p AND e.memory_id = c.memory_id AND e.expires_at IS NOT NULL
+        )
     ORDER BY recorded_at, chunk_id
     LIMIT 1
 ) AS other

@@ -26,6 +26,12 @@ WHERE external_id = $(external_id)p AND name = $(name)p
         ELSE recorded_at <= $(known_at)p AND (superseded_at IS NULL OR superseded_at > $(known_at)p)
     END;
 
+-- name: find_expired_cited
+-- Which of some memories had expired at as_of, by what was known at known_at.
+SELECT id AS memory_id
+FROM expired_memories($(external_id)p, $(as_of)p::timestamptz, $(known_at)p::timestamptz) AS expired (id)
+WHERE id = ANY($(memory_ids)p::uuid[]);
+
 -- name: knows_profile
 -- Whether there is or was a profile of this name.
 SELECT EXISTS (SELECT FROM profile WHERE external_id = $(external_id)p AND name = $(name)p) AS is_known;
@@ -40,7 +46,7 @@ ORDER BY name;
 
 -- name: find_due_profiles
 -- Profiles whose text is to be written: there is none yet and something is remembered; or memory has changed since, by a
--- consolidation or an erasure, or a day ago at least. Only events after the last text are read.
+-- consolidation, an erasure, the expiry of what it cites, or a day ago at least. Only events after the last text are read.
 SELECT p.name
 FROM profile AS p
 WHERE p.external_id = $(external_id)p AND p.name IS NOT NULL AND p.superseded_at IS NULL
@@ -53,6 +59,9 @@ WHERE p.external_id = $(external_id)p AND p.name IS NOT NULL AND p.superseded_at
                 WHEN e.kind = 'memory.erased' THEN p.content IS NOT NULL
                 WHEN e.salt IS NULL THEN false
                 WHEN p.content IS NULL THEN e.kind IN ('memory.created', 'memory.updated', 'memory.appended')
+                -- Its lines that rest on what has expired are not shown any more.
+                WHEN e.kind = 'memory.archived' AND e.payload ? 'expired'
+                    THEN p.refresh = 'daily' OR position(e.memory_id IN p.citations::text) > 0
                 WHEN p.refresh = 'consolidation' THEN e.kind = 'memory.consolidated'
                 ELSE e.kind IN (
                     'memory.created', 'memory.updated', 'memory.appended', 'memory.archived', 'memory.unarchived',
@@ -126,6 +135,7 @@ FROM memory_chunk AS c
 JOIN active_memory AS m ON m.external_id = $(external_id)p AND m.memory_id = c.memory_id
 WHERE c.external_id = $(external_id)p AND c.superseded_at IS NULL AND c.duplicate_of IS NULL
     AND c.start_date <= $(now)p AND (c.end_date IS NULL OR c.end_date > $(now)p)
+    AND (m.expires_at IS NULL OR m.expires_at > $(now)p)
     AND (
         NOT $(is_narrowed)p::boolean OR c.speaker_key = ANY($(speaker_keys)p::text[]) OR EXISTS (
             SELECT

@@ -4,6 +4,24 @@ external_id = $(external_id)p AND tier = ANY($(tiers)p::text[]) AND confidence >
     AND chunk_is_visible(
         recorded_at, superseded_at, start_date, end_date, corrected_at, corrected_end_dates, $(as_of)p::timestamptz,
         $(known_at)p::timestamptz)
+    AND memory_id NOT IN ({include expired})
+
+-- part: expired
+-- Uncorrelated, so that it is read once and hashed; hardly any tenant has one.
+SELECT id FROM expired_memories($(external_id)p, $(as_of)p::timestamptz, $(known_at)p::timestamptz) AS expired (id)
+
+-- part: ended_now
+-- The chunks that are still laid out although they have ended in the world, or their memory has expired.
+SELECT number FROM memory_chunk
+WHERE external_id = $(external_id)p AND superseded_at IS NULL AND end_date <= $(known_at)p
+UNION ALL
+SELECT c.number
+FROM expired_memories($(external_id)p, NULL, $(known_at)p::timestamptz) AS expired (id)
+CROSS JOIN LATERAL (
+    SELECT number FROM memory_chunk
+    WHERE external_id = $(external_id)p AND memory_id = expired.id AND superseded_at IS NULL
+    OFFSET 0
+) AS c
 
 -- part: postings
 -- Blocks of terms, term by term and block by block: index of the term, block, number of bytes, and the entries.
@@ -23,7 +41,7 @@ CROSS JOIN LATERAL (
 
 -- name: open_stream
 -- What a search needs of a stream, and the current vector generation. For a small tenant also the layouts of all texts,
--- memory by memory, the chunks that are still laid out although they have ended in the world, and all entries of the
+-- memory by memory, the chunks that are still laid out although they have ended, and all entries of the
 -- first terms; for a larger one the same as find_rare_postings, but only the entries of the rarest terms. If there are
 -- entities, all this only on request.
 WITH stream AS MATERIALIZED (
@@ -52,10 +70,7 @@ SELECT stream.*, found.*,
     CASE WHEN is_whole THEN (
         SELECT string_agg(entries, ''::bytea ORDER BY memory_id, segment) FROM memory_layout WHERE external_id = $(external_id)p
     ) END AS layouts,
-    CASE WHEN is_whole THEN ARRAY(
-        SELECT number FROM memory_chunk
-        WHERE external_id = $(external_id)p AND superseded_at IS NULL AND end_date <= $(known_at)p
-    ) END AS ended,
+    CASE WHEN is_whole THEN ARRAY({include ended_now}) END AS ended,
     ARRAY(SELECT place FROM counted ORDER BY place) AS counted,
     ARRAY(SELECT total::bigint FROM counted ORDER BY place) AS totals
 FROM stream
@@ -136,10 +151,7 @@ SELECT string_agg(l.entries, ''::bytea ORDER BY l.memory_id, l.segment) AS layou
     string_agg(
         CASE WHEN octet_length(n.norms) = l.chunks * 24 THEN n.norms ELSE decode(repeat('00', l.chunks * 24), 'hex') END,
         ''::bytea ORDER BY l.memory_id, l.segment) AS norms,
-    ARRAY(
-        SELECT number FROM memory_chunk
-        WHERE external_id = $(external_id)p AND superseded_at IS NULL AND end_date <= $(known_at)p
-    ) AS ended
+    ARRAY({include ended_now}) AS ended
 FROM wanted
 CROSS JOIN LATERAL (
     SELECT * FROM memory_layout WHERE external_id = $(external_id)p AND memory_id = wanted.memory_id OFFSET 0
@@ -207,6 +219,7 @@ FROM (
         $(known_at)p::timestamptz) AS is_visible
     FROM memory_chunk
     WHERE external_id = $(external_id)p AND number > $(after)p
+        AND memory_id NOT IN ({include expired})
 ) AS c
 WHERE is_visible OR duplicate_of IS NOT NULL AND recorded_at <= $(known_at)p AND start_date <= $(as_of)p
 ORDER BY number
@@ -334,7 +347,11 @@ c.number, c.tier, c.chunk_id, c.memory_id, m.title, c.content, c.importance, c.c
         SELECT min(correction.end_date)
         FROM unnest(c.corrected_at, c.corrected_end_dates) AS correction (learned_at, end_date)
         WHERE correction.learned_at <= $(known_at)p::timestamptz
-    )) AS end_date,
+    ), CASE
+        WHEN NOT m.had_expiry THEN NULL
+        WHEN $(as_of)p::timestamptz IS NULL THEN m.expires_at
+        ELSE expiry_then($(external_id)p, c.memory_id, $(as_of)p::timestamptz, $(known_at)p::timestamptz)
+    END) AS end_date,
     coalesce(c.said_at, c.start_date) AS said_at, c.said_starts, c.said_dates, c.recorded_at,
     CASE WHEN c.number <> ALL($(repeating)p::bigint[]) THEN c.superseded_at END AS superseded_at, c.speaker,
     c.source, c.metadata::text AS metadata,
@@ -387,7 +404,9 @@ FROM (
 ORDER BY coalesce(c.said_at, c.start_date) DESC, c.number DESC;
 
 -- part: pinned_now
-SELECT memory_id, chunk_ids FROM active_memory WHERE external_id = $(external_id)p AND pinned AND archived_at IS NULL
+SELECT memory_id, chunk_ids FROM active_memory
+WHERE external_id = $(external_id)p AND pinned AND archived_at IS NULL
+    AND (expires_at IS NULL OR expires_at > $(known_at)p::timestamptz)
 
 -- part: pinned_then
 -- The memories that were pinned in the version that held at as_of, by what was known at known_at, and not archived.
@@ -419,6 +438,7 @@ FROM ({which}) AS pinned
 CROSS JOIN LATERAL (
     SELECT * FROM memory_chunk
     WHERE external_id = $(external_id)p AND memory_id = pinned.memory_id AND derived_from IS NULL
+        AND memory_id NOT IN ({include expired})
         AND (
             {include visible} OR duplicate_of IS NOT NULL AND chunk_id = ANY(pinned.chunk_ids)
             OR $(is_filtered)p::boolean AND duplicate_of IS NOT NULL

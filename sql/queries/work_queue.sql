@@ -39,6 +39,11 @@ SET work_at = NULL, failed_attempts = 0, failed_error = NULL, failed_at = NULL,
     )
 WHERE external_id = $(external_id)p;
 
+-- name: review_by
+UPDATE memory_stream
+SET review_at = least(review_at, $(moment)p::timestamptz)
+WHERE external_id = $(external_id)p;
+
 -- name: note_work
 -- As an event that makes work does when it is appended.
 UPDATE memory_stream

@@ -64,7 +64,20 @@ class Consolidate:
     """Every memory is consolidated: repetitions end, and what matters is promoted."""
 
 
-type Step = Create | Update | Archive | Consolidate
+@dataclass(frozen=True)
+class Limit:
+    """A memory is to expire after so many days; None: not any more."""
+
+    which: int
+    days: int | None
+
+
+@dataclass(frozen=True)
+class Review:
+    """What has expired is recorded."""
+
+
+type Step = Create | Update | Archive | Consolidate | Limit | Review
 
 _which = st.integers(0, 2)
 _updates = st.builds(Update, _which, st.none() | stories.lines, st.none() | stories.titles, stories.months).filter(
@@ -77,6 +90,9 @@ _steps = st.lists(
         _updates,
         st.just(Consolidate()),
         st.builds(Archive, _which, st.booleans(), stories.months),
+        # A step takes nine days.
+        st.builds(Limit, _which, st.none() | st.sampled_from([5, 14, 40])),
+        st.just(Review()),
     ),
     max_size=8,
 )
@@ -105,6 +121,15 @@ _ARCHIVED_AND_ONLY_THEN_ENDED: list[Step] = [
     Archive(1, True, None),
     Update(0, (1,), None, None),
 ]
+# What repeated a memory is found once that has expired, and its end was moved before it came.
+_EXPIRED_AFTER_IT_WAS_REPEATED: list[Step] = [
+    Create((0,), 0, 0),
+    Create((0,), 1, 0),
+    Consolidate(),
+    Limit(0, 14),
+    Limit(0, 5),
+    Review(),
+]
 
 
 # --- The model -------------------------------------------------------------------------------------------------------
@@ -118,6 +143,11 @@ class Version(NamedTuple):
     content: str
     occurred_at: datetime
     recorded_at: datetime
+    expires_at: datetime | None = None
+
+    def has_expired(self, moment: datetime | None) -> bool:
+        """Whether it was over by then."""
+        return self.expires_at is not None and moment is not None and self.expires_at <= moment
 
 
 class End(NamedTuple):
@@ -134,9 +164,14 @@ class Moment(NamedTuple):
     as_of: datetime | None
     known_at: datetime | None
 
+    @property
+    def in_world(self) -> datetime | None:
+        """The moment in the world; None: the latest."""
+        return self.as_of if self.as_of is not None else self.known_at
+
     def has_seen(self, said: Version | End) -> bool:
         """Whether it had been recorded, and had begun in the world."""
-        as_of = self.as_of if self.as_of is not None else self.known_at
+        as_of = self.in_world
         return (self.known_at is None or said.recorded_at <= self.known_at) and (
             as_of is None or said.occurred_at <= as_of
         )
@@ -158,10 +193,12 @@ class Told:
         """Whether it was known to be archived by then."""
         return any(moment.has_seen(end) for end in self.ends)
 
-    def says(self, moment: Moment) -> set[str]:
+    def says(self, moment: Moment, now: datetime) -> set[str]:
         """The lines that it held to be true."""
         version = self.at(moment)
-        if version is None or any(end.end_chunks and moment.has_seen(end) for end in self.ends):
+        if version is None or version.has_expired(moment.in_world or now):
+            return set()
+        if any(end.end_chunks and moment.has_seen(end) for end in self.ends):
             return set()
         return set(version.content.split("\n\n"))
 
@@ -194,6 +231,10 @@ class Play:
                 await self._update(step)
             case Archive():
                 await self._archive(step)
+            case Limit():
+                await self._limit(step)
+            case Review():
+                await self.memory.admin.review(self.tenant)
             case Consolidate():
                 await self.memory.admin.consolidate(self.tenant)
                 self.consolidated_at.append(self.clock.now)
@@ -209,15 +250,15 @@ class Play:
 
     async def _update(self, step: Update) -> None:
         told = self.told[step.which % len(self.told)]
-        if told.ends:
-            return
         last = told.versions[-1]
+        occurred_at = stories.moment(step.month)
+        if told.ends or last.has_expired(max(self.clock.now, occurred_at or self.clock.now)):
+            return
         changes: dict[str, Any] = {}
         if step.lines is not None:
             changes["content"] = stories.content(step.lines, f" {self.word}")
         if step.title is not None:
             changes["title"] = stories.TITLES[step.title]
-        occurred_at = stories.moment(step.month)
         made = await self.memory.update_active_memory(self.tenant, told.memory_id, occurred_at=occurred_at, **changes)
         told.versions.append(
             Version(
@@ -226,11 +267,31 @@ class Play:
                 changes.get("content", last.content),
                 occurred_at or max(self.clock.now, last.occurred_at),
                 made.updated_at,
+                last.expires_at,
+            )
+        )
+
+    async def _limit(self, step: Limit) -> None:
+        told = self.told[step.which % len(self.told)]
+        last = told.versions[-1]
+        if told.ends or last.has_expired(self.clock.now):
+            return
+        occurred_at = max(self.clock.now, last.occurred_at)
+        expires_at = None if step.days is None else occurred_at + timedelta(days=step.days)
+        made = await self.memory.update_active_memory(self.tenant, told.memory_id, expires_at=expires_at)
+        told.versions.append(
+            last._replace(
+                number=last.number + 1,
+                occurred_at=occurred_at,
+                recorded_at=made.updated_at,
+                expires_at=expires_at,
             )
         )
 
     async def _archive(self, step: Archive) -> None:
         told = self.told[step.which % len(self.told)]
+        if told.versions[-1].has_expired(self.clock.now):
+            return
         occurred_at = stories.moment(step.month)
         head = await self.memory.ledger.head(self.tenant)
         await self.memory.admin.archive(
@@ -249,6 +310,9 @@ class Play:
         for told in self.told:
             said += [*told.versions, *told.ends]
         occurred = {item.occurred_at for item in said} | set(self.consolidated_at)
+        occurred |= {
+            version.expires_at for told in self.told for version in told.versions if version.expires_at is not None
+        }
         recorded = {item.recorded_at for item in said}
         as_of = [None, *sorted(moment - shift for moment in occurred for shift in (_TICK, timedelta()))]
         known_at = [None, *sorted(moment - shift for moment in recorded for shift in (_TICK, timedelta()))]
@@ -297,12 +361,12 @@ async def _open(server: TestServer, clock: SetClock) -> AsyncIterator[Paths]:
 
 def _check_hits(play: Play, moment: Moment, path: str, result: RetrievalResult) -> None:
     """Every text that some memory then held, no other, each under the title that its memory then had."""
-    expected = {text for told in play.told for text in told.says(moment)}
+    expected = {text for told in play.told for text in told.says(moment, play.clock.now)}
     assert {hit.content.strip() for hit in result.hits} == expected, (path, moment)
     told = {told.memory_id: told for told in play.told}
     for hit in result.hits:
         version = told[hit.memory_id].at(moment)
-        assert hit.content.strip() in told[hit.memory_id].says(moment), (path, moment)
+        assert hit.content.strip() in told[hit.memory_id].says(moment, play.clock.now), (path, moment)
         assert version is not None
         assert hit.title == version.title, (path, moment)
     # Where there is nothing that a question could be compared with, it is not embedded.
@@ -317,7 +381,9 @@ async def _check_memories(play: Play, moment: Moment) -> None:
     assert [(memory.id, memory.version, memory.title, memory.content) for memory in found] == [
         (told.memory_id, version.number, version.title, version.content)
         for told, version in held
-        if version is not None and not told.is_archived(moment)
+        if version is not None
+        and not told.is_archived(moment)
+        and not version.has_expired(moment.in_world or play.clock.now)
     ], moment
 
 
@@ -326,6 +392,8 @@ async def _check_history(play: Play, told: Told, moments: Sequence[Moment]) -> N
     for moment in moments:
         version = history.at(as_of=moment.as_of, known_at=moment.known_at)
         expected = told.at(moment)
+        if expected is not None and expected.has_expired(moment.in_world):
+            expected = None
         assert (None if version is None else (version.version, version.title, version.content)) == (
             None if expected is None else (expected.number, expected.title, expected.content)
         ), moment
@@ -334,7 +402,7 @@ async def _check_history(play: Play, told: Told, moments: Sequence[Moment]) -> N
 def test_every_path_answers_for_each_pair_of_times_as_the_definition_does(
     test_server: TestServer, repetitions: Repetitions
 ) -> None:
-    """Corrections in any order, kept lines, new titles, archives, repetitions and promotions, asked about afterwards.
+    """Corrections in any order, kept lines, new titles, archives, expiries, repetitions and promotions, asked later.
 
     A repeated text counts as found when one of the memories that held it says so.
     """
@@ -362,6 +430,7 @@ def test_every_path_answers_for_each_pair_of_times_as_the_definition_does(
 
             @example(_WHAT_IT_REPEATED_ENDED_EARLIER)
             @example(_ARCHIVED_AND_ONLY_THEN_ENDED)
+            @example(_EXPIRED_AFTER_IT_WAS_REPEATED)
             @settings(max_examples=repetitions(reduced=12, full=150), deadline=None, print_blob=True)
             @given(_histories)
             def check(history: list[Step]) -> None:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tests.conftest import TestServer
 
 LONG_AGO = datetime(2024, 3, 1, 12, tzinfo=UTC)
+LOG_EXPIRES_AT = datetime(2050, 1, 1, tzinfo=UTC)
 
 # Full of names and numbers: important enough for longterm once it has survived a few updates.
 _TRIP = "We fly to Lisbon on 3 May with Ana Sousa and Piet Bakker, flight TP671 at 09:15."
@@ -226,7 +227,12 @@ async def _log(memory: AgentMem, external_id: str) -> UUID:
     days = [f"Robin: On day {day} the boat stayed at the pier." for day in range(1, 2 * SEGMENT_CHUNKS + 2)]
     first, second, last = days[:SEGMENT_CHUNKS], days[SEGMENT_CHUNKS:-1], days[-1]
     begun = await memory.create_active_memory(
-        external_id, "Log", "\n".join(first), occurred_at=LONG_AGO, conversation_id=LOG
+        external_id,
+        "Log",
+        "\n".join(first),
+        occurred_at=LONG_AGO,
+        conversation_id=LOG,
+        expires_at=LOG_EXPIRES_AT,
     )
     for text in ("\n".join(second), last):
         await memory.update_active_memory(external_id, begun.id, append=text, occurred_at=LONG_AGO)

@@ -128,11 +128,13 @@ class ActiveMemoryRepository:
         external_id: str,
         selection: MemorySelection,
         *,
+        now: datetime,
         among: Sequence[UUID] | None = None,
     ) -> list[StoredMemory]:
-        """Return the selected memories that are not archived, oldest first.
+        """Return the selected memories that are neither archived nor expired, oldest first.
 
         Args:
+            now: What has expired by then is left out.
             among: Only these; None is all.
 
         Raises:
@@ -140,7 +142,7 @@ class ActiveMemoryRepository:
         """
         memories = _PARTS["all_memories"]
         conditions: list[str] = []
-        params: dict[str, object] = {"external_id": external_id}
+        params: dict[str, object] = {"external_id": external_id, "now": now}
         if selection.keys is not None:
             memories = _PARTS["of_keys"]
             params["keys"] = list(selection.keys)
@@ -182,9 +184,9 @@ class ActiveMemoryRepository:
         created_at: datetime = row["created_at"]
         return created_at
 
-    async def count_active(self, db: SqlExecutor, external_id: str) -> int:
-        """Return how many memories are not archived."""
-        row = await db.fetch_one(_SQL["count_active_memories"], {"external_id": external_id})
+    async def count_active(self, db: SqlExecutor, external_id: str, *, now: datetime) -> int:
+        """Return how many memories are neither archived nor expired `now`."""
+        row = await db.fetch_one(_SQL["count_active_memories"], {"external_id": external_id, "now": now})
         return 0 if row is None else int(row["memories"])
 
     async def find_told_language(self, db: SqlExecutor, external_id: str) -> str | None:
@@ -192,22 +194,26 @@ class ActiveMemoryRepository:
         row = await db.fetch_one(_SQL["find_told_language"], {"external_id": external_id})
         return None if row is None else str(row["language"])
 
-    async def is_to_consolidate(self, db: SqlExecutor, external_id: str, memory_id: UUID, *, version: int) -> bool:
-        """Whether a memory still has this version and the version is not consolidated."""
-        row = await db.fetch_one(_SQL["get_versions"], {"external_id": external_id, "memory_id": memory_id})
-        return row is not None and row["version"] == version and row["consolidated_version"] < version
+    async def is_to_consolidate(
+        self, db: SqlExecutor, external_id: str, memory_id: UUID, *, version: int, now: datetime
+    ) -> bool:
+        """Whether a memory still has this version, it is not consolidated, and the memory has not expired `now`."""
+        params = {"external_id": external_id, "memory_id": memory_id, "now": now}
+        row = await db.fetch_one(_SQL["get_versions"], params)
+        return row is not None and _is_open(row, version)
 
     async def ask_whether_to_consolidate(
-        self, db: SqlExecutor, external_id: str, memory_id: UUID, *, version: int
+        self, db: SqlExecutor, external_id: str, memory_id: UUID, *, version: int, now: datetime
     ) -> Deferred[bool]:
         """Like `is_to_consolidate`, but deferred; raises MemoryNotFoundError if the memory does not exist."""
 
         def read(rows: list[Row]) -> bool:
             if not rows:
                 raise MemoryNotFoundError(external_id, memory_id)
-            return bool(rows[0]["version"] == version and rows[0]["consolidated_version"] < version)
+            return _is_open(rows[0], version)
 
-        return await db.ask(_SQL["get_versions"], {"external_id": external_id, "memory_id": memory_id}, read)
+        params = {"external_id": external_id, "memory_id": memory_id, "now": now}
+        return await db.ask(_SQL["get_versions"], params, read)
 
     async def are_there(self, db: SqlExecutor, external_id: str, memory_ids: Collection[UUID]) -> bool:
         """Whether all of these memories exist, archived or not."""
@@ -284,20 +290,29 @@ class ActiveMemoryRepository:
         return None if row is None else MemoryOutline.model_validate(row)
 
     async def find_parts(
-        self, db: SqlExecutor, external_id: str, keys: ConversationKeys, *, before: str | None, limit: int
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        keys: ConversationKeys,
+        *,
+        now: datetime,
+        before: str | None,
+        limit: int,
     ) -> list[StoredMemory]:
-        """Return active memories with such keys, the last first.
+        """Return active memories with such keys that have not expired `now`, the last first.
 
         Args:
             before: Only those whose keys are smaller; None is all.
         """
-        params = keys.params() | {"external_id": external_id, "limit": limit}
+        params = keys.params() | {"external_id": external_id, "now": now, "limit": limit}
         if before is not None:
             params["key_end"] = before
         return [_memory(row) for row in await db.fetch_all(_SQL["find_parts"], params)]
 
-    async def find_grown(self, db: SqlExecutor, external_id: str, texts: Sequence[tuple[str, str]]) -> dict[int, Begun]:
-        """Return the active memories that hold the beginnings of some texts.
+    async def find_grown(
+        self, db: SqlExecutor, external_id: str, texts: Sequence[tuple[str, str]], *, now: datetime
+    ) -> dict[int, Begun]:
+        """Return the active memories, not expired `now`, that hold the beginnings of some texts.
 
         Args:
             texts: The conversation and the text of each.
@@ -307,6 +322,7 @@ class ActiveMemoryRepository:
         """
         params = {
             "external_id": external_id,
+            "now": now,
             "conversation_ids": [conversation_id for conversation_id, _ in texts],
             "contents": [content for _, content in texts],
             "reserved": CONVERSATION_KEY_PREFIX,
@@ -314,11 +330,14 @@ class ActiveMemoryRepository:
         rows = await db.fetch_all(_SQL["find_grown"], params)
         return {row["place"] - 1: Begun(UUID(row["memory_id"])) for row in rows}
 
-    async def find_told(self, db: SqlExecutor, external_id: str, texts: Sequence[tuple[str, str]]) -> dict[int, Begun]:
+    async def find_told(
+        self, db: SqlExecutor, external_id: str, texts: Sequence[tuple[str, str]], *, now: datetime
+    ) -> dict[int, Begun]:
         """The same, of conversations that are recorded turn by turn, in one memory or several."""
         keys = [ConversationKeys(conversation_id).params() for conversation_id, _ in texts]
         params = {
             "external_id": external_id,
+            "now": now,
             "key_prefixes": [one["key_prefix"] for one in keys],
             "key_ends": [one["key_end"] for one in keys],
             "key_lengths": [one["key_length"] for one in keys],
@@ -347,6 +366,26 @@ class ActiveMemoryRepository:
         if not await db.fetch_all(_SQL["unarchive_active_memory"], params):
             raise MemoryNotFoundError(external_id, memory_id)
 
+    async def expire(self, db: SqlExecutor, external_id: str, memory_id: UUID, *, recorded_at: datetime) -> None:
+        """Take the memory off the active list for good; nothing of it is due for consolidation any more.
+
+        Raises:
+            MemoryNotFoundError: `external_id` has no such memory.
+        """
+        params = {"external_id": external_id, "memory_id": memory_id, "recorded_at": recorded_at}
+        if not await db.fetch_all(_SQL["expire_active_memory"], params):
+            raise MemoryNotFoundError(external_id, memory_id)
+
+    async def find_expired(self, db: SqlExecutor, external_id: str, *, now: datetime, limit: int) -> list[UUID]:
+        """Return memories that have expired `now` without an event that says so, the first to expire first."""
+        rows = await db.fetch_all(_SQL["find_expired"], {"external_id": external_id, "now": now, "limit": limit})
+        return [UUID(row["memory_id"]) for row in rows]
+
+    async def find_next_expiry(self, db: SqlExecutor, external_id: str) -> datetime | None:
+        """Return when the next memory expires, which may be over; None if none does."""
+        row = await db.fetch_one(_SQL["find_next_expiry"], {"external_id": external_id})
+        return None if row is None else row["expires_at"]
+
     async def mark_consolidated(
         self, db: SqlExecutor, external_id: str, memory_id: UUID, *, version: int
     ) -> Deferred[None]:
@@ -371,6 +410,11 @@ def _after_prefix(prefix: str) -> str | None:
         following = chr(ord(last) + 1)
         return head + (_AFTER_SURROGATES if "\ud800" <= following < _AFTER_SURROGATES else following)
     return _after_prefix(head) if head else None
+
+
+def _is_open(row: Row, version: int) -> bool:
+    """Whether the row of a memory's versions says that `version` is to be consolidated."""
+    return bool(row["version"] == version and row["consolidated_version"] < version and not row["has_expired"])
 
 
 def _params(memory: StoredMemory) -> dict[str, Any]:

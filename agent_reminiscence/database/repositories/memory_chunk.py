@@ -328,7 +328,11 @@ class MemoryChunkRepository:
         ended = await _end_each(db, "end_chunks", external_id, chunk_ids, moments)
         # Repetitions were not live. All are ended before any is revived, because one may repeat another.
         ended += await _end_each(db, "forget_duplicates", external_id, chunk_ids, moments, per_chunk=0)
-        return ended + await _end_each(db, "revive_duplicates", external_id, chunk_ids, {}, per_chunk=-1)
+        return ended + await self.revive_duplicates(db, external_id, chunk_ids)
+
+    async def revive_duplicates(self, db: SqlExecutor, external_id: str, chunk_ids: Sequence[UUID]) -> EndedChunks:
+        """Let what repeats these chunks stand for itself again; what is live again counts as less than none ended."""
+        return await _end_each(db, "revive_duplicates", external_id, chunk_ids, {}, per_chunk=-1)
 
     async def correct_end_dates(
         self,

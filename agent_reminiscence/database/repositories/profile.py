@@ -80,6 +80,24 @@ class ProfileRepository:
         row = await db.fetch_one(_SQL["find_profile"], params)
         return None if row is None else _profile(row)
 
+    async def without_expired(
+        self, db: SqlExecutor, external_id: str, profile: Profile, *, as_of: datetime, known_at: datetime
+    ) -> Profile:
+        """A profile without the lines that rest on memories that had expired at `as_of`, as known at `known_at`."""
+        cited = {one.memory_id for line in profile.citations for one in line}
+        if not cited or not profile.text:
+            return profile
+        params = {"external_id": external_id, "as_of": as_of, "known_at": known_at, "memory_ids": sorted(cited)}
+        rows = await db.fetch_all(_SQL["find_expired_cited"], params)
+        expired = {UUID(row["memory_id"]) for row in rows}
+        if not expired:
+            return profile
+        lines = zip(profile.text.split("\n"), profile.citations, strict=True)
+        kept = [(line, cited) for line, cited in lines if expired.isdisjoint(one.memory_id for one in cited)]
+        return profile.model_copy(
+            update={"text": "\n".join(line for line, _ in kept), "citations": tuple(cited for _, cited in kept)}
+        )
+
     async def is_known(self, db: SqlExecutor, external_id: str, name: str) -> bool:
         """Whether there is or was a profile of this name."""
         row = await db.fetch_one(_SQL["knows_profile"], {"external_id": external_id, "name": name})

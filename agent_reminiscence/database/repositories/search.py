@@ -401,6 +401,7 @@ class SearchRepository:
         fetch = db.fetch_last if is_last else db.fetch_all
         params = {
             "external_id": request.external_id,
+            "as_of": request.as_of,
             "known_at": request.known_at,
             "numbers": list(numbers),
             "repeating": list(repeating),

@@ -84,6 +84,10 @@ class WorkQueue:
         """Record that nothing is due, and when to review the stream next; earlier failures are forgotten."""
         await db.defer(_SQL["finish_work"], {"external_id": external_id, "review_at": review_at})
 
+    async def review_by(self, db: SqlExecutor, external_id: str, moment: datetime) -> None:
+        """Let a worker review the stream at this time at the latest."""
+        await db.defer(_SQL["review_by"], {"external_id": external_id, "moment": moment})
+
     async def note_work(self, db: SqlExecutor, external_id: str, recorded_at: datetime) -> None:
         """Record that the write of this time leaves work, if that was not known when it was recorded."""
         await db.defer(_SQL["note_work"], {"external_id": external_id, "recorded_at": recorded_at})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -32,6 +32,7 @@ from agent_reminiscence.services.graph.correcting import (
 )
 from agent_reminiscence.services.graph.naming import only_one
 from agent_reminiscence.services.graph.stating import GraphStatements
+from agent_reminiscence.services.ledger.expiry import Expiry
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import StateEntityRequest, StateRelationshipRequest
 from agent_reminiscence.services.runtime import Runtime
@@ -54,11 +55,13 @@ class MemoryGraph:
         runtime: Runtime,
         projector: Projector,
         graph: GraphStore,
+        expiry: Expiry,
     ) -> None:
         self._store = runtime.store
         self._memories = runtime.repositories.tables.active
         self._repository = runtime.repositories.graph
         self._graph = graph
+        self._expiry = expiry
         self._clock = runtime.clock
         self._statements = GraphStatements(runtime, projector)
         self._corrections = GraphCorrections(runtime, projector)
@@ -96,17 +99,15 @@ class MemoryGraph:
             if name is not None:
                 raise InvalidInputError("entities() takes name or alike, not both")
             spelling = checks.entity_name("alike", alike)
-            found = await repeated(
-                lambda: self._graph.find_alike(tenant, spelling, types=wanted, limit=most),
-                operation="find_alike",
-                external_id=tenant,
+            found = await self._read(
+                "find_alike", tenant, lambda: self._graph.find_alike(tenant, spelling, types=wanted, limit=most)
             )
             return [entity for entity, _ in found]
         names = None if name is None else [checks.entity_name("name", name)]
-        return await repeated(
+        return await self._read(
+            "find_entities",
+            tenant,
             lambda: self._graph.find_entities(tenant, names=names, types=wanted, limit=most),
-            operation="find_entities",
-            external_id=tenant,
         )
 
     async def neighbourhood(
@@ -147,7 +148,7 @@ class MemoryGraph:
             found = await self._resolve(tenant, start)
             return await self._graph.neighbourhood(tenant, [found.id], hops=far, where=where)
 
-        return await repeated(read, operation="neighbourhood", external_id=tenant)
+        return await self._read("neighbourhood", tenant, read)
 
     async def shortest_path(
         self,
@@ -183,7 +184,7 @@ class MemoryGraph:
             first, last = await self._resolve(tenant, start), await self._resolve(tenant, end)
             return await self._graph.shortest_path(tenant, first.id, last.id, max_hops=far, where=where)
 
-        return await repeated(read, operation="shortest_path", external_id=tenant)
+        return await self._read("shortest_path", tenant, read)
 
     async def match(
         self,
@@ -225,9 +226,7 @@ class MemoryGraph:
         )
         where = self._filter(None, at, min_confidence)
         most = validation.whole_number("limit", limit, minimum=1, maximum=MAX_RESULTS)
-        return await repeated(
-            lambda: self._graph.match(tenant, pattern, where=where, limit=most), operation="match", external_id=tenant
-        )
+        return await self._read("match", tenant, lambda: self._graph.match(tenant, pattern, where=where, limit=most))
 
     async def subgraph(self, external_id: str | int | UUID, memory_id: UUID | str) -> Subgraph:
         """The entities that a memory's live chunks name, and how they are related today.
@@ -257,7 +256,7 @@ class MemoryGraph:
                 is_truncated=len(ids) > len(entities) or len(relationships) == MAX_GRAPH_RELATIONSHIPS,
             )
 
-        return await repeated(read, operation="subgraph", external_id=tenant)
+        return await self._read("subgraph", tenant, read)
 
     async def state_entity(
         self,
@@ -506,6 +505,11 @@ class MemoryGraph:
             max_entities=validation.whole_number("limit", limit, minimum=1, maximum=MAX_GRAPH_ENTITIES),
             now=self._clock(),
         )
+
+    async def _read[T](self, operation: str, external_id: str, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask the graph, once what has expired supports nothing in it: it has no clock of its own."""
+        await self._expiry.record_due(external_id)
+        return await repeated(ask, operation=operation, external_id=external_id)
 
     async def _resolve(self, external_id: str, entity: UUID | str) -> Entity:
         """The entity with an id or name, from the store that serves reads."""

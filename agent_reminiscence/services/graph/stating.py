@@ -183,12 +183,12 @@ class GraphStatements:
         else:
             assert request.key is not None, "a request names a memory by its id or its key"
             found = await self._active.find_outline_by_key(db, external_id, request.key)
-            if found is None:
+            if found is None or found.has_expired(self._clock()):
                 raise MemoryNotFoundError(external_id, key=request.key)
             memory = found
         await db.plan_for(memory.chunks)
         layout = await self._chunks.get_layout(db, external_id, memory.memory_id)
-        passages = [one for one in layout if not one.has_ended]
+        passages = [] if memory.has_expired(self._clock()) else [one for one in layout if not one.has_ended]
         if not passages:
             raise InvalidInputError(
                 f"memory {str(memory.memory_id)!r} has no passage that still stands, so it supports no statement; name"

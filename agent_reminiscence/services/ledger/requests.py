@@ -38,6 +38,7 @@ _SINCE: Final[Mapping[str, object]] = {
     "if_exists": "error",
     "expected_position": None,
     "pinned": None,
+    "expires_at": None,
 }
 
 
@@ -121,11 +122,14 @@ class CreateRequest(WriteRequest):
     key: str | None = None
     if_exists: IfExists = "error"
     pinned: bool | None = None
+    expires_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateRequest(WriteRequest):
-    """A new version of an active memory; `changes` holds new values of title, content, description, metadata, pinned.
+    """A new version of an active memory.
+
+    `changes` holds new values of title, content, description, metadata, pinned and expires_at.
 
     It names the memory by its id or by its key, and the other one is None.
     """
@@ -262,4 +266,7 @@ def _plain(value: Any) -> Any:
             return value.model_dump(mode="json")
         case tuple():
             return [_plain(item) for item in value]
+        case {"expires_at": datetime() as moment}:
+            # The one change that is not JSON already.
+            return value | {"expires_at": moment.isoformat()}
     return value

@@ -27,7 +27,7 @@ from agent_reminiscence.services.ledger.requests import AppendTextRequest, Creat
 from agent_reminiscence.services.memories.fold import outcome_of
 from agent_reminiscence.services.memories.languages import TenantLanguage
 from agent_reminiscence.services.memories.layout import LONG_TEXT_CHARACTERS, appended_entries
-from agent_reminiscence.services.memories.updates import check_writable
+from agent_reminiscence.services.memories.updates import check_expiry, check_writable
 from agent_reminiscence.services.memories.writes import MemoryWrites, Written, write_event
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.vectors.writing import MadeVectors, WriteVectors
@@ -108,7 +108,7 @@ class MemoryAppends:
                 memory = await self._tables.active.get_by_id(db, request.external_id, before.memory_id)
                 return self._writes.to_active(memory)
             # Only now: what is stored already may be told again, whatever became of the memory.
-            check_writable(before, request.expected_version)
+            check_writable(before, request.expected_version, now=self._clock())
             written = await self.record(db, before, request, turns, made)
         return await self._writes.finish(written)
 
@@ -117,7 +117,7 @@ class MemoryAppends:
             return await self._tables.active.get_outline(db, request.external_id, request.memory_id)
         assert request.key is not None, "a request names a memory by its id or its key"
         memory = await self._tables.active.find_outline_by_key(db, request.external_id, request.key)
-        if memory is None:
+        if memory is None or memory.has_expired(self._clock()):
             raise MemoryNotFoundError(request.external_id, key=request.key)
         return memory
 
@@ -220,6 +220,7 @@ class MemoryAppends:
         said = [request.occurred_at] if request.occurred_at is not None else addition.said_at() or [self._clock()]
         # Never before the version that this follows: what is told late is dated by itself.
         occurred_at = max([before.occurred_at, *said])
+        check_expiry(before.expires_at, occurred_at=occurred_at, now=self._clock())
         payload = await beside(lambda: self._plan(before, request, addition), value=addition.body)
         self._writes.check_length(external_id, before.chunks + len(payload.chunks))
         is_work = self._vectors.leaves_work(made)

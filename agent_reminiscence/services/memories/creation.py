@@ -14,13 +14,14 @@ from agent_reminiscence.domain.transfer import AddedMemory
 from agent_reminiscence.exceptions import MemoryExistsError
 from agent_reminiscence.projections.created import created_memory
 from agent_reminiscence.resilience.retries import repeated
+from agent_reminiscence.services.ledger.expiry import Expiry
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import CreateRequest
 from agent_reminiscence.services.memories.appends import MemoryAppends
 from agent_reminiscence.services.memories.fold import outcome_of
 from agent_reminiscence.services.memories.languages import TenantLanguage
 from agent_reminiscence.services.memories.layout import plan_creations
-from agent_reminiscence.services.memories.updates import MemoryUpdates
+from agent_reminiscence.services.memories.updates import MemoryUpdates, check_expiry
 from agent_reminiscence.services.memories.writes import MemoryWrites, Written, write_event
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.vectors.writing import MadeVectors, WriteVectors
@@ -32,6 +33,7 @@ class MemoryCreation:
     Args:
         updates: Replaces a memory that has the key already, where the caller asked for that.
         appends: Adds to a conversation that has grown since it was imported.
+        expiry: Records that the holder of a key has expired.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class MemoryCreation:
         writes: MemoryWrites,
         updates: MemoryUpdates,
         appends: MemoryAppends,
+        expiry: Expiry,
     ) -> None:
         self._store = runtime.store
         self._tables = runtime.repositories.tables
@@ -52,6 +55,7 @@ class MemoryCreation:
         self._writes = writes
         self._updates = updates
         self._appends = appends
+        self._expiry = expiry
 
     async def create(self, asked: CreateRequest) -> ActiveMemory:
         """Append `memory.created` and store the memory with its chunks.
@@ -114,16 +118,22 @@ class MemoryCreation:
             # jsonb normalises numbers, and a retry returns them as stored.
             asked_memory = await self._tables.active.ask_by_id(db, request.external_id, payload.memory_id)
         is_due = payload.consolidation_due or payload.completes is not None
-        await self._writes.queue_work(db, request.external_id, is_due=is_due)
+        await self._writes.queue_work(db, request.external_id, is_due=is_due, expires_at=payload.expires_at)
         memory = created_memory(event, payload) if asked_memory is None else await asked_memory.result()
         outcome = outcome_of(event, payload.chunks, 0, due=payload.consolidation_due)
         return Written(memory, outcome, event, has_vectors=has_vectors)
 
     async def _find_holder(self, db: SqlExecutor, request: CreateRequest) -> StoredMemory | None:
-        """The active memory that has the request's key; exact under the stream's lock."""
+        """The active memory that has the request's key; exact under the stream's lock.
+
+        One that has expired gives its key up.
+        """
         if request.key is None:
             return None
         holder = await self._tables.active.find_by_key(db, request.external_id, request.key)
+        if holder is not None and holder.has_expired(self._clock()):
+            await self._expiry.record(db, holder)
+            return None
         if holder is not None and request.if_exists == "error":
             raise MemoryExistsError(request.external_id, request.key, holder.memory_id)
         return holder
@@ -241,8 +251,9 @@ class MemoryCreation:
         if not asked:
             return {}
         texts = [(conversation_id, content) for _, conversation_id, content in asked]
-        found = await self._tables.active.find_grown(db, requests[0].external_id, texts)
-        found |= await self._tables.active.find_told(db, requests[0].external_id, texts)
+        now = self._clock()
+        found = await self._tables.active.find_grown(db, requests[0].external_id, texts, now=now)
+        found |= await self._tables.active.find_told(db, requests[0].external_id, texts, now=now)
         by_memory = {begun.memory_id: (asked[index][0], begun) for index, begun in sorted(found.items(), reverse=True)}
         return dict(by_memory.values())
 
@@ -271,7 +282,9 @@ class MemoryCreation:
     ) -> Event:
         self._writes.check_room(request.external_id, active)
         self._writes.check_length(request.external_id, len(payload.chunks))
-        event = await write_event(request, EventKind.CREATED, payload, self._clock())
+        now = self._clock()
+        check_expiry(payload.expires_at, occurred_at=request.occurred_at or now, now=now)
+        event = await write_event(request, EventKind.CREATED, payload, now)
         return await self._projector.record(db, event, makes_work=makes_work)
 
 

@@ -38,6 +38,7 @@ def fold(events: Sequence[Event], updates_left: Callable[[int, int], int]) -> Ac
         "metadata": created.metadata,
         "language": created.language,
         "pinned": created.pinned,
+        "expires_at": created.expires_at,
         "created_at": first.recorded_at,
         "archived_at": None,
         "consolidated_version": 0,

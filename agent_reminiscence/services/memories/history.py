@@ -47,6 +47,7 @@ class HistoryService:
         self._store = runtime.store
         self._ledger = runtime.repositories.events
         self._repository = runtime.repositories.history
+        self._clock = runtime.clock
         self._updates_left = updates_left
 
     async def history(self, external_id: str, memory_id: UUID) -> MemoryHistory:
@@ -76,7 +77,14 @@ class HistoryService:
         )
         moment = as_of if as_of is not None else known_at
         at_moment = (memory_at(events, moment, self._updates_left) for events in streams.values())
-        memories = [memory for memory in at_moment if memory is not None and memory.archived_at is None]
+        now = self._clock() if moment is None else moment
+        memories = [
+            memory
+            for memory in at_moment
+            if memory is not None
+            and memory.archived_at is None
+            and (memory.expires_at is None or memory.expires_at > now)
+        ]
         holders = {memory.key: memory.id for memory in memories if memory.key is not None}
         return [
             memory
@@ -137,6 +145,7 @@ def build_history(events: Sequence[Event]) -> MemoryHistory:
         "description": created.description,
         "metadata": created.metadata,
         "pinned": created.pinned,
+        "expires_at": created.expires_at,
     }
     versions = [_version(events[0], 1, fields, created.chunks, before=0)]
     appends: list[MemoryAppended] = []

@@ -50,6 +50,7 @@ def _plan_creation(request: CreateRequest, language: str | None) -> MemoryCreate
         language=chosen.language,
         language_origin=chosen.origin,
         pinned=request.pinned is True,
+        expires_at=request.expires_at,
         chunks=_dated_chunks(request),
         consolidation_due=len(request.content) > LONG_TEXT_CHARACTERS,
         redactions=dict(request.redactions or {}),

@@ -13,6 +13,7 @@ from agent_reminiscence.domain.memory import ActiveMemory, MemorySelection
 from agent_reminiscence.domain.transfer import AddedMemory
 from agent_reminiscence.domain.trust import SOURCES
 from agent_reminiscence.resilience.retries import repeated
+from agent_reminiscence.services.ledger.expiry import Expiry
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import (
     AppendTextRequest,
@@ -44,6 +45,7 @@ class MemoryManager:
         embedding: EmbeddingService,
         vectors: WriteVectors,
         rules: MemoryRules,
+        expiry: Expiry,
     ) -> None:
         self._store = runtime.store
         self._tables = runtime.repositories.tables
@@ -53,7 +55,7 @@ class MemoryManager:
         self._writes = MemoryWrites(runtime, embedding, rules)
         self._updates = MemoryUpdates(runtime, projector, vectors, self._writes)
         self._appends = MemoryAppends(runtime, projector, vectors, self._writes)
-        self._creation = MemoryCreation(runtime, projector, vectors, self._writes, self._updates, self._appends)
+        self._creation = MemoryCreation(runtime, projector, vectors, self._writes, self._updates, self._appends, expiry)
         self._restoring = MemoryRestoring(runtime, projector, self._writes, self._updates)
         self.talks = Talks(runtime, projector, vectors, self._writes, self._creation, self._appends)
 
@@ -92,7 +94,7 @@ class MemoryManager:
     async def get(
         self, external_id: str, selection: MemorySelection, *, where: Filter | None = None
     ) -> list[ActiveMemory]:
-        """Return the selected memories that are not archived, oldest first.
+        """Return the selected memories that are neither archived nor expired, oldest first.
 
         Args:
             where: Only those that this admits; None is all.
@@ -102,10 +104,10 @@ class MemoryManager:
         """
 
         async def select(db: SqlExecutor) -> list[ActiveMemory]:
-            admitted = None
+            admitted, now = None, self._clock()
             if where is not None:
-                admitted = await list_memories(db, self._filters, external_id, where, now=self._clock())
-            found = await self._tables.active.select(db, external_id, selection, among=admitted)
+                admitted = await list_memories(db, self._filters, external_id, where, now=now)
+            found = await self._tables.active.select(db, external_id, selection, now=now, among=admitted)
             return [self._writes.to_active(memory) for memory in found]
 
         async def read() -> list[ActiveMemory]:

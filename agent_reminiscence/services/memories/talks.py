@@ -7,7 +7,7 @@ what a day or a part of it said does not wait for the end of a conversation that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 from typing import Any, Final
 
 from agent_reminiscence.database.connection import PLANNED_ONCE, SqlExecutor
@@ -93,7 +93,7 @@ class Talks:
             while rest:
                 if written:
                     last = await self._tables.active.get_outline(db, request.external_id, written[-1].memory.memory_id)
-                part, is_next = _next_part(last, rest, request.source)
+                part, is_next = _next_part(last, rest, request.source, now=self._clock())
                 written.append(await self._write(db, request, last, part, made, is_next=is_next))
                 rest = rest[len(part) :]
         return await self._writes.finish(*written)
@@ -140,7 +140,7 @@ class Talks:
         return await self._creation.record_next(db, creation, made, completes=last)
 
     async def read(self, external_id: str, keys: ConversationKeys, *, limit: int) -> list[Turn]:
-        """The last turns of a conversation, oldest first, without those of archived memories."""
+        """The last turns of a conversation, oldest first, without those of archived and expired memories."""
 
         async def read() -> list[Turn]:
             found: list[Turn] = []
@@ -148,7 +148,7 @@ class Talks:
                 before: str | None = None
                 while len(found) < limit:
                     parts = await self._tables.active.find_parts(
-                        db, external_id, keys, before=before, limit=_PARTS_READ
+                        db, external_id, keys, now=self._clock(), before=before, limit=_PARTS_READ
                     )
                     for memory in parts:
                         found = [*read_turns(memory.content, memory.metadata), *found]
@@ -160,11 +160,14 @@ class Talks:
         return await repeated(read, operation="conversation", external_id=external_id)
 
 
-def _next_part(last: MemoryOutline | None, turns: Sequence[Turn], default: Source) -> tuple[list[Turn], bool]:
+def _next_part(
+    last: MemoryOutline | None, turns: Sequence[Turn], default: Source, *, now: datetime
+) -> tuple[list[Turn], bool]:
     """The first of some turns that one event records, and whether it begins the conversation's next memory."""
     if (
         last is None
         or last.archived_at is not None
+        or last.has_expired(now)
         or _day(turns[0]) > day_of(last.occurred_at)
         or last.characters + 1 + len(turn_text(turns[0])) > CONVERSATION_MEMORY_CHARACTERS
     ):

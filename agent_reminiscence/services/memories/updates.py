@@ -72,7 +72,7 @@ class MemoryUpdates:
                 return await self._writes.first_result(db, retried)
             made = await self._vectors.keep_storable(made, has_tables)
             before = await self.find(db, request)
-            check_writable(before, request.expected_version)
+            check_writable(before, request.expected_version, now=self._clock())
             written = await self._record(db, before, request, request.changes, made)
         return await self._writes.finish(written)
 
@@ -104,7 +104,9 @@ class MemoryUpdates:
         """Append the event of a new version with the `asked` values, and store it."""
         await db.plan_for(len(before.chunk_ids))
         # An update without a time holds from now on, but never from before the version it replaces: clocks differ.
-        occurred_at = request.occurred_at or max(self._clock(), before.occurred_at)
+        now = self._clock()
+        occurred_at = request.occurred_at or max(now, before.occurred_at)
+        check_expiry(asked.get("expires_at", before.expires_at), occurred_at=occurred_at, now=now)
         payload = await self._plan_update(db, before, request, asked, occurred_at=occurred_at)
         if "content" in payload.changes:
             self._writes.check_length(before.external_id, len(payload.chunks))
@@ -127,6 +129,10 @@ class MemoryUpdates:
         """
         external_id, memory_id = before.external_id, before.memory_id
         await self._writes.touch_repetitions_of(db, before, payload)
+        expires_at = payload.changes.get("expires_at")
+        if expires_at is not None:
+            # What repeats this memory is found by itself from now on.
+            await self._writes.touch_repetitions(db, external_id, before.chunk_ids)
         is_work = _makes_work(payload) and self._vectors.leaves_work(made)
         event = await self._projector.record(
             db, await write_event(request, EventKind.UPDATED, payload, occurred_at), makes_work=is_work
@@ -134,7 +140,7 @@ class MemoryUpdates:
         has_vectors = made is not None and await self._vectors.store_updated(db, external_id, made, memory_id)
         if made is not None:
             await self._vectors.settle(db, event, is_work=is_work, is_complete=has_vectors)
-        await self._writes.queue_work(db, external_id, is_due=payload.consolidation_due)
+        await self._writes.queue_work(db, external_id, is_due=payload.consolidation_due, expires_at=expires_at)
         memory = await self._tables.active.get_by_id(db, external_id, memory_id)
         outcome = outcome_of(event, payload.chunks, len(before.chunk_ids), due=payload.consolidation_due)
         return Written(memory, outcome, event, has_vectors=has_vectors)
@@ -149,7 +155,7 @@ class MemoryUpdates:
             return await self._tables.active.get_by_id(db, request.external_id, request.memory_id)
         assert request.key is not None, "a request names a memory by its id or its key"
         memory = await self._tables.active.find_by_key(db, request.external_id, request.key)
-        if memory is None:
+        if memory is None or memory.has_expired(self._clock()):
             raise MemoryNotFoundError(request.external_id, key=request.key)
         return memory
 
@@ -268,6 +274,8 @@ def _wanted(request: CreateRequest) -> dict[str, Any]:
         "description": request.description,
         "metadata": request.metadata,
         **({} if request.pinned is None else {"pinned": request.pinned}),
+        # Unlike a pin, which is only shown: kept, it would take along what was just written.
+        "expires_at": request.expires_at,
     }
 
 
@@ -284,12 +292,43 @@ def _changes(memory: StoredMemory, asked: Mapping[str, Any]) -> dict[str, Any]:
     return changed
 
 
-def check_writable(memory: StoredMemory | MemoryOutline, expected_version: int | None) -> None:
-    """Refuse to change an archived memory, or one that is not at the version that the caller has read."""
+def check_writable(memory: StoredMemory | MemoryOutline, expected_version: int | None, *, now: datetime) -> None:
+    """Refuse to change an archived or expired memory, or one that is not at the version that the caller has read."""
     if expected_version is not None and memory.version != expected_version:
         raise VersionConflictError(memory.external_id, memory.memory_id, expected_version, memory.version)
+    if memory.has_expired(now):
+        assert memory.expires_at is not None
+        raise InvalidInputError(
+            f"memory {str(memory.memory_id)!r} expired on {memory.expires_at.isoformat()} and cannot be updated;"
+            " create a new memory, which may have its key"
+        )
     if memory.archived_at is not None:
         raise InvalidInputError(
             f"memory {str(memory.memory_id)!r} was archived on {memory.archived_at.isoformat()} and cannot be updated;"
             " take it back with memory.admin.unarchive(), or create a new memory"
+        )
+
+
+def check_expiry(expires_at: datetime | None, *, occurred_at: datetime, now: datetime) -> None:
+    """Refuse to write what would not be there at once, or would have ended before it began.
+
+    Not a check of arguments: a retry of a write that succeeded returns its result, also when its time is over.
+
+    Args:
+        occurred_at: From when on the version holds.
+
+    Raises:
+        InvalidInputError: `expires_at` is not after both.
+    """
+    if expires_at is None:
+        return
+    if expires_at <= now:
+        raise InvalidInputError(
+            f"expires_at {expires_at.isoformat()} is not in the future, it is {now.isoformat()}; pass a later moment,"
+            " None for a memory that does not expire, or archive the memory with end_chunks to end it now"
+        )
+    if expires_at <= occurred_at:
+        raise InvalidInputError(
+            f"expires_at {expires_at.isoformat()} is not after occurred_at {occurred_at.isoformat()}, from when on this"
+            " holds; pass a later expires_at, or an earlier occurred_at"
         )

@@ -105,7 +105,9 @@ class MemoryWrites:
 
     async def count_active(self, db: SqlExecutor, external_id: str) -> int:
         """Number of active memories, if there is a limit. Exact under the stream's lock."""
-        return 0 if self._max_active_memories is None else await self._tables.active.count_active(db, external_id)
+        if self._max_active_memories is None:
+            return 0
+        return await self._tables.active.count_active(db, external_id, now=self._clock())
 
     def check_room(self, external_id: str, active: int) -> None:
         """Refuse to exceed the limit of active memories."""
@@ -136,12 +138,17 @@ class MemoryWrites:
                 "split the text, shorten it, or raise the limit",
             )
 
-    async def queue_work(self, db: SqlExecutor, external_id: str, *, is_due: bool) -> None:
+    async def queue_work(
+        self, db: SqlExecutor, external_id: str, *, is_due: bool, expires_at: datetime | None = None
+    ) -> None:
         """Queue the work that this transaction makes due; it becomes visible with the commit.
 
         Args:
             is_due: Whether a consolidation is due. Chunks beyond the limit are work, too.
+            expires_at: When the written memory expires, which a worker is to record then.
         """
+        if expires_at is not None:
+            await self._queue.review_by(db, external_id, expires_at)
         if is_due:
             await self._ledger.mark_due(db, external_id)
         if is_due or await self._is_too_full(db, external_id):
@@ -212,7 +219,9 @@ class MemoryWrites:
         return ActiveMemory(
             id=memory.memory_id,
             updates_until_consolidation=self.updates_left(memory.version, memory.consolidated_version),
-            **memory.model_dump(exclude={"memory_id", "due_version", "chunk_ids", "chunk_starts"}),
+            **memory.model_dump(
+                exclude={"memory_id", "due_version", "chunk_ids", "chunk_starts", "expired_at", "had_expiry"}
+            ),
         )
 
     def updates_left(self, version: int, consolidated_version: int) -> int:

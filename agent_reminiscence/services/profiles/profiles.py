@@ -6,9 +6,11 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.domain.payloads import ProfileDefined, ProfileRefresh, ProfileRemoved
 from agent_reminiscence.domain.profile import Profile
+from agent_reminiscence.domain.search import LATEST
 from agent_reminiscence.exceptions import ProfileNotFoundError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services import validation
@@ -131,14 +133,21 @@ class Profiles:
         moment = validation.optional_moment("known_at", known_at)
 
         async def read() -> Profile | None:
-            return await self._store.read_once(
-                tenant, lambda db: self._profiles.find(db, tenant, named, known_at=moment)
-            )
+            async with self._store.transaction(tenant, read_only=True) as db:
+                state = await self._profiles.find(db, tenant, named, known_at=moment)
+                return None if state is None else await self._shown(db, tenant, state, known_at=moment)
 
         found = await repeated(read, operation="get profile", external_id=tenant)
         if found is None:
             raise ProfileNotFoundError(tenant, named, known_at=moment)
         return found
+
+    async def _shown(
+        self, db: SqlExecutor, external_id: str, profile: Profile, *, known_at: datetime | None = None
+    ) -> Profile:
+        """A profile without what rests on expired memories: it is written anew only later."""
+        as_of = self._clock() if known_at is None else known_at
+        return await self._profiles.without_expired(db, external_id, profile, as_of=as_of, known_at=known_at or LATEST)
 
     async def list(self, external_id: str | int | UUID) -> list[Profile]:
         """All profiles of `external_id`, by name; empty if there are none.
@@ -150,7 +159,8 @@ class Profiles:
         tenant = validation.external_id(external_id)
 
         async def read() -> list[Profile]:
-            return await self._store.read_once(tenant, lambda db: self._profiles.list_all(db, tenant))
+            async with self._store.transaction(tenant, read_only=True) as db:
+                return [await self._shown(db, tenant, one) for one in await self._profiles.list_all(db, tenant)]
 
         return await repeated(read, operation="list profiles", external_id=tenant)
 

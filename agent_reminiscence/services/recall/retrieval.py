@@ -118,6 +118,11 @@ class RetrievalService:
         async def read() -> Profile | None:
             async with self._store.transaction(request.external_id, read_only=True) as db:
                 found = await self._profiles.find(db, request.external_id, name, known_at=known_at)
+                if found is not None:
+                    moment = self._clock() if known_at is None else known_at
+                    found = await self._profiles.without_expired(
+                        db, request.external_id, found, as_of=moment, known_at=request.known_at
+                    )
                 is_known = found is not None or (
                     known_at is not None and await self._profiles.is_known(db, request.external_id, name)
                 )

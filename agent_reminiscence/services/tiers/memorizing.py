@@ -284,10 +284,10 @@ class MemorizingService:
         return reading, failure
 
     async def _is_current(self, memory: StoredMemory) -> bool:
-        """Whether the memory is still unchanged and not yet consolidated."""
+        """Whether the memory is still unchanged, not yet consolidated and not expired."""
         async with self._store.transaction(memory.external_id, read_only=True) as db:
             return await self._memories.is_to_consolidate(
-                db, memory.external_id, memory.memory_id, version=memory.version
+                db, memory.external_id, memory.memory_id, version=memory.version, now=self._clock()
             )
 
     async def _is_there(self, memory: StoredMemory, compared: Window) -> bool:

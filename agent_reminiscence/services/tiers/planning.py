@@ -76,7 +76,7 @@ class Planning:
         external_id, memory_id = memory.external_id, memory.memory_id
         moment = self._clock()
         asked_current = await self._tables.active.ask_whether_to_consolidate(
-            db, external_id, memory_id, version=memory.version
+            db, external_id, memory_id, version=memory.version, now=moment
         )
         asked_twins = await self._tables.chunks.ask_for_twins(db, external_id, memory_id, moment=moment)
         asked_change = await self._graph.ask_for_last_change(db, external_id)

@@ -22,6 +22,7 @@ from agent_reminiscence.domain.lifecycle import LifecycleReport
 from agent_reminiscence.domain.payloads import MemoryEnded
 from agent_reminiscence.domain.trust import least_trusted
 from agent_reminiscence.resilience.retries import repeated
+from agent_reminiscence.services.ledger.expiry import Expiry
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import WriteRequest
 from agent_reminiscence.services.runtime import Runtime
@@ -54,6 +55,7 @@ class LifecycleService:
         runtime: Runtime,
         projector: Projector,
         promotion: PromotionService,
+        expiry: Expiry,
         *,
         max_chunks: int | None,
         ttl_days: Mapping[Tier, float],
@@ -62,6 +64,7 @@ class LifecycleService:
         self._ledger = runtime.repositories.events
         self._projector = projector
         self._promotion = promotion
+        self._expiry = expiry
         self._uses = runtime.repositories.uses
         self._lifecycle = runtime.repositories.live_chunks
         self._clock = runtime.clock
@@ -69,21 +72,35 @@ class LifecycleService:
         self._ttl_days = dict(ttl_days)
 
     async def review(self, external_id: str) -> LifecycleReport:
-        """Promote chunks recalled often; end chunks untouched for too long, and those over the limit.
+        """End what has expired; promote chunks recalled often; end chunks untouched for too long, or over the limit.
 
         If interrupted, the next call continues where it stopped.
         """
+        memories_expired = await self._expiry.record_due(external_id)
         promoted = await self._promote(external_id)
         expired = 0
-        first = await self.next_review_at(external_id)
+        first = await self._next_expiry_at(external_id)
         if first is not None and first <= self._clock():
             for tier, ttl_days in self._ttl_days.items():
                 expired += await self._expire(external_id, tier, ttl_days)
         return LifecycleReport(
-            external_id=external_id, promoted=promoted, expired=expired, pruned=await self._prune(external_id)
+            external_id=external_id,
+            promoted=promoted,
+            expired=expired,
+            pruned=await self._prune(external_id),
+            memories_expired=memories_expired,
         )
 
+    async def record_expired(self, external_id: str) -> int:
+        """Record the memories that have expired, so that nothing is made of them; returns how many."""
+        return await self._expiry.record_due(external_id)
+
     async def next_review_at(self, external_id: str) -> datetime | None:
+        """When the next memory expires, or the next chunk if nothing touches it; None if none ever does."""
+        moments = [await self._next_expiry_at(external_id), await self._expiry.next_at(external_id)]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    async def _next_expiry_at(self, external_id: str) -> datetime | None:
         """When the next chunk expires if nothing touches it; None if none ever does."""
         if not self._ttl_days:
             return None

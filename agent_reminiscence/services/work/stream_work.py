@@ -138,6 +138,8 @@ class WorkService:
                 return
 
     async def _do_what_is_due(self, run: _Run, *, locked: bool) -> None:
+        # First, so that nothing is made of what is over.
+        await run.attempt("expiry", self._expire(run))
         for memory_id in await self._find_due(run):
             await run.attempt(f"memory {memory_id}", self._consolidate(run, memory_id, locked=locked))
         # A text without a vector must not block the other steps.
@@ -149,6 +151,7 @@ class WorkService:
         run.promoted += reviewed.promoted
         run.expired += reviewed.expired
         run.pruned += reviewed.pruned
+        run.memories_expired += reviewed.memories_expired
         # Last, so that the texts hold what the steps above have changed, and keep nothing waiting.
         await run.attempt("profiles", self._refresh_profiles(run))
 
@@ -209,6 +212,9 @@ class WorkService:
         run.resume_at = refreshed.resume_at
         if refreshed.failure is not None:
             run.note_unwritten(refreshed.failure)
+
+    async def _expire(self, run: _Run) -> None:
+        run.memories_expired += await self._lifecycle.record_expired(run.external_id)
 
     async def _sort_cells(self, run: _Run) -> None:
         await self._cells.sort(run.external_id)
@@ -458,6 +464,7 @@ class _Run:
         self.promoted = 0
         self.expired = 0
         self.pruned = 0
+        self.memories_expired = 0
         self.profiles: list[str] = []
         # When to write further profiles, if the day's tokens are used up or the model failed.
         self.resume_at: datetime | None = None
@@ -506,6 +513,7 @@ class _Run:
             promoted=self.promoted,
             expired=self.expired,
             pruned=self.pruned,
+            memories_expired=self.memories_expired,
             profiles=tuple(dict.fromkeys(self.profiles)),
             vectors_filled=self.vectors_filled,
             graph_followed=self.graph_followed,

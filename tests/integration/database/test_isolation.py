@@ -275,6 +275,9 @@ def _active_memory(w: _World) -> dict[str, Any]:
         "consolidated_version": 0,
         "due_version": 0,
         "pinned": True,
+        "expires_at": None,
+        "expired_at": None,
+        "had_expiry": False,
         "text_version": 1,
         "chunk_ids": list(w.chunk_ids),
         "chunk_starts": [0] * len(w.chunk_ids),
@@ -569,22 +572,23 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
     "active_memory": {
         "create_active_memory": lambda w: _active_memory(w) | {"memory_id": uuid4()},
         "get_active_memory": _memory,
-        "get_versions": _memory,
+        "get_versions": lambda w: _memory(w) | {"now": LONG_AGO},
         "get_outline": lambda w: _chat(w) | {"tail_characters": 100},
         "find_by_key": lambda w: _stream(w) | {"key": CHAT_KEY},
         "find_outline_by_key": lambda w: _stream(w) | {"key": CHAT_KEY, "tail_characters": 100},
-        "list_active_memories": _selected,
+        "list_active_memories": lambda w: _selected(w) | {"now": LONG_AGO},
         "find_creation": _memory,
         "find_latest_part": lambda w: _stream(w) | _keys() | {"tail_characters": 100},
-        "find_parts": lambda w: _stream(w) | _keys() | {"limit": 10},
+        "find_parts": lambda w: _stream(w) | _keys() | {"limit": 10, "now": LONG_AGO},
         "find_grown": lambda w: (
             _stream(w)
             | {"conversation_ids": [LOG], "contents": [w.log + " And more."], "reserved": CONVERSATION_KEY_PREFIX}
+            | {"now": LONG_AGO}
         ),
         "find_told": lambda w: (
             _stream(w)
             | {f"{name}es" if name.endswith("x") else f"{name}s": [value] for name, value in _keys().items()}
-            | {"contents": [w.chat + " And more."]}
+            | {"contents": [w.chat + " And more."], "now": LONG_AGO}
         ),
         "append_to_active_memory": _appended,
         "append_to_segment": lambda w: _appended(w) | _log(w) | {"segment": 2},
@@ -592,7 +596,10 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             _appended(w) | _log(w) | {"segment": 3, "first_character": 5_000, "first_chunk": 65}
         ),
         "make_due": _chat,
-        "count_active_memories": _stream,
+        "count_active_memories": lambda w: _stream(w) | {"now": LONG_AGO},
+        "expire_active_memory": lambda w: _log(w) | {"recorded_at": LONG_AGO},
+        "find_expired": lambda w: _stream(w) | {"now": _LATER, "limit": 10},
+        "find_next_expiry": _stream,
         "find_told_language": _stream,
         "count_memories": lambda w: _stream(w) | {"memory_ids": [w.victim.memory_id]},
         "find_memory_ids": _stream,
@@ -850,6 +857,9 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             | {"written_at": None, "recorded_at": LONG_AGO}
         ),
         "find_profile": lambda w: _stream(w) | {"name": "house", "known_at": None},
+        "find_expired_cited": lambda w: (
+            _stream(w) | {"as_of": _LATER, "known_at": _LATER, "memory_ids": [w.victim.log_memory_id]}
+        ),
         "knows_profile": lambda w: _stream(w) | {"name": "pier"},
         "list_profiles": _stream,
         "find_due_profiles": lambda w: _stream(w) | {"written_by": _LATER, "failed_by": _LATER},
@@ -992,7 +1002,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "graph_evidence": lambda w: _graph_items(w) | {"among": None},
         "read_hits": lambda w: (
             _stream(w)
-            | {"known_at": _LATER, "numbers": list(w.numbers), "repeating": []}
+            | {"as_of": None, "known_at": _LATER, "numbers": list(w.numbers), "repeating": []}
             | {"with_outcomes": True, "reported_by": _LATER}
         ),
         "read_standing": lambda w: (
@@ -1081,6 +1091,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "read_work": _stream,
         "find_due_memories": _stream,
         "finish_work": lambda w: _stream(w) | {"review_at": None},
+        "review_by": lambda w: _stream(w) | {"moment": LONG_AGO},
         "note_work": lambda w: _stream(w) | {"recorded_at": _LATER},
         "settle_write": lambda w: _stream(w) | {"recorded_at": _LATER, "review_within_seconds": None},
         "fail_work": lambda w: _stream(w) | {"error": "StoreError", "max_attempts": 1, "counts": True},

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import batched
 from typing import Any, Final
 from uuid import UUID, uuid4
@@ -13,11 +14,16 @@ from uuid import UUID, uuid4
 from agent_reminiscence.config.constants import MAX_RESULTS
 from agent_reminiscence.config.extras import require
 from agent_reminiscence.config.installation import install_command
-from agent_reminiscence.core import AgentMem
+from agent_reminiscence.core import AgentMem, utc_now
 from agent_reminiscence.domain.filter import MAX_VALUES, Filter
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.trust import Source
-from agent_reminiscence.exceptions import ConfigurationError, InvalidInputError, MemoryNotFoundError
+from agent_reminiscence.exceptions import (
+    ConfigurationError,
+    InvalidInputError,
+    MemoryNotFoundError,
+    VersionConflictError,
+)
 from agent_reminiscence.integrations import langgraph_items as items
 from agent_reminiscence.integrations.langgraph_items import Namespace
 from agent_reminiscence.sync import AgentMem as BlockingAgentMem
@@ -34,6 +40,7 @@ try:
         Result,
         SearchItem,
         SearchOp,
+        TTLConfig,
         get_text_at_path,
         tokenize_path,
         validate_op_namespace,
@@ -50,19 +57,26 @@ type ExternalId = str | int | UUID
 _WHOLE: Final = "$"
 # The longest question that a memory takes.
 _MAX_QUERY_CHARACTERS: Final = 20_000
+# A read lets an item live this much longer than it has to, so that the next reads need not write.
+_SPARE_LIFE: Final = 0.1
 _CREATED: Final = "memory.created"
 _LEDGER_PAGE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class _Put:
-    """A checked write: of an item, or its end if it has no metadata."""
+    """A checked write: of an item, or its end if it has no metadata.
+
+    Attributes:
+        ttl_minutes: How long the item lives after it was last put or read; None is for ever.
+    """
 
     tenant: ExternalId
     key: str
     title: str
     content: str
     metadata: dict[str, Any] | None
+    ttl_minutes: float | None = None
 
 
 class ReminiscenceStore(BaseStore):
@@ -85,12 +99,16 @@ class ReminiscenceStore(BaseStore):
             item, and the ledger keeps it.
         source: The trust label of what is put.
         actor: Who puts it.
+        ttl: How long items live: `default_ttl` in minutes for puts that do not say, and `refresh_on_read`, by default
+            True. Expired items are always left out at once, and nothing has to be swept.
+        clock: Returns the current time, as that of the memory does.
 
     Raises:
-        ConfigurationError: Not exactly one of `external_id` and `scope` is given, or `fields` is not a list of paths.
+        ConfigurationError: Not exactly one of `external_id` and `scope` is given, `fields` is not a list of paths, or
+            `default_ttl` is not a time to live.
     """
 
-    supports_ttl = False
+    supports_ttl = True
 
     def __init__(
         self,
@@ -102,6 +120,8 @@ class ReminiscenceStore(BaseStore):
         erase_on_delete: bool = False,
         source: Source = "agent",
         actor: str | None = None,
+        ttl: TTLConfig | None = None,
+        clock: Callable[[], datetime] = utc_now,
     ) -> None:
         if (external_id is None) == (scope is None):
             raise ConfigurationError(
@@ -118,6 +138,8 @@ class ReminiscenceStore(BaseStore):
         self._erases = erase_on_delete
         self._source = source
         self._actor = actor
+        self.ttl_config = _checked_config(ttl)
+        self._clock = clock
         self._loop = _running_loop()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
@@ -130,7 +152,6 @@ class ReminiscenceStore(BaseStore):
             asyncio.InvalidStateError: This is the memory's own event loop, which would wait for itself: await `abatch`,
                 `aget`, `aput` and so on there. Or that loop does not run.
             InvalidInputError: An operation is invalid, or names no tenant; nothing was read or written.
-            NotImplementedError: An item is to expire.
         """
         ops = list(ops)
         if isinstance(self._memory, BlockingAgentMem):
@@ -171,7 +192,7 @@ class ReminiscenceStore(BaseStore):
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._execute(self._memory, ops), self._loop))
 
     async def _execute(self, memory: Any, ops: Sequence[Op]) -> list[Result]:
-        """Check all operations, then read, then write."""
+        """Check all operations, then read, then keep alive what was read, then write."""
         puts: dict[tuple[str, str], _Put] = {}
         for op in ops:
             put = self._checked(op)
@@ -183,17 +204,27 @@ class ReminiscenceStore(BaseStore):
             await self._check_names(memory, put)
         got = await self._get_all(memory, [op for op in ops if isinstance(op, GetOp)])
         results: list[Result] = []
+        kept: dict[tuple[str, str], ActiveMemory] = {}
         for op in ops:
             match op:
                 case GetOp():
-                    found = got.get((str(self._tenant(op.namespace)), items.memory_key(op.namespace, str(op.key))))
-                    results.append(found)
+                    named = str(self._tenant(op.namespace)), items.memory_key(op.namespace, str(op.key))
+                    item, held = got.get(named, (None, None))
+                    results.append(item)
+                    if held is not None and op.refresh_ttl:
+                        kept[named] = held
                 case SearchOp():
-                    results.append(await self._search(memory, op))
+                    found = await self._search(memory, op)
+                    results.append([item for item, _ in found])
+                    if op.refresh_ttl:
+                        kept |= {(held.external_id, str(held.key)): held for _, held in found}
                 case ListNamespacesOp():
                     results.append(await self._list_namespaces(memory, op))
                 case _:
                     results.append(None)
+        for named, held in kept.items():
+            if named not in puts:
+                await self._refresh(memory, held)
         for put in puts.values():
             await (self._delete(memory, put) if put.metadata is None else self._put(memory, put, put.metadata))
         return results
@@ -224,18 +255,16 @@ class ReminiscenceStore(BaseStore):
         named = items.memory_key(op.namespace, key)
         if op.value is None:
             return _Put(tenant, named, "", "", None)
-        if op.ttl is not None:
-            raise NotImplementedError(
-                f"ReminiscenceStore keeps items until they are deleted, and cannot let {key!r} expire after"
-                f" {op.ttl} minutes; put it without ttl, and delete it when its time is over"
-            )
+        ttl = None if op.ttl is None else _checked_minutes(f"ttl of {key!r}", op.ttl)
         value = items.checked(key, op.value)
         metadata = items.metadata(op.namespace, key, value)
         text = self._text(value, op.index)
         items.check_text(key, text)
         metadata[items.ABOUT]["is_searched"] = is_searched = bool(text)
+        if ttl is not None:
+            metadata[items.ABOUT][items.TTL_MINUTES] = ttl
         title = items.title(op.namespace, is_searched=is_searched)
-        return _Put(tenant, named, title, text or items.NOT_SEARCHED, metadata)
+        return _Put(tenant, named, title, text or items.NOT_SEARCHED, metadata, ttl)
 
     async def _check_names(self, memory: Any, put: _Put) -> None:
         """Refuse names that would be redacted: the item could not be found again."""
@@ -269,20 +298,20 @@ class ReminiscenceStore(BaseStore):
         self._memory.event_index(labels[self._scope])
         return labels[self._scope]
 
-    async def _get_all(self, memory: Any, ops: Sequence[GetOp]) -> dict[tuple[str, str], Item]:
-        """The items that exist, by tenant and memory key."""
+    async def _get_all(self, memory: Any, ops: Sequence[GetOp]) -> dict[tuple[str, str], tuple[Item, ActiveMemory]]:
+        """The items that exist, with their memories, by tenant and memory key."""
         wanted: dict[ExternalId, dict[str, None]] = {}
         for op in ops:
             wanted.setdefault(self._tenant(op.namespace), {})[items.memory_key(op.namespace, str(op.key))] = None
-        found: dict[tuple[str, str], Item] = {}
+        found: dict[tuple[str, str], tuple[Item, ActiveMemory]] = {}
         for tenant, keys in wanted.items():
             for some in batched(keys, MAX_VALUES):
                 for one in await memory.get_active_memories(tenant, keys=some):
                     if (named := items.identity(one)) is not None:
-                        found[str(tenant), one.key] = Item(**_fields_of(one, named))
+                        found[str(tenant), one.key] = Item(**_fields_of(one, named)), one
         return found
 
-    async def _search(self, memory: Any, op: SearchOp) -> list[SearchItem]:
+    async def _search(self, memory: Any, op: SearchOp) -> list[tuple[SearchItem, ActiveMemory]]:
         tenant = self._tenant(op.namespace_prefix)
         end = op.offset + op.limit
         if op.query and op.query.strip():
@@ -291,10 +320,10 @@ class ReminiscenceStore(BaseStore):
             where = items.lookup(op.namespace_prefix, op.filter)
             listed = await self._admitted(memory, tenant, op, where=where)
             # Two items of a tenant never have one time; the rest makes sure of an order all the same.
-            listed.sort(key=lambda one: (one.updated_at, one.key or ""), reverse=True)
+            listed.sort(key=lambda one: (items.put_at(one), one.key or ""), reverse=True)
             found = [(one, None) for one in listed]
         return [
-            SearchItem(**_fields_of(one, named), score=score)
+            (SearchItem(**_fields_of(one, named), score=score), one)
             for one, score in found[op.offset : end]
             if (named := items.identity(one)) is not None
         ]
@@ -356,8 +385,37 @@ class ReminiscenceStore(BaseStore):
                 found.add(named[0][: op.max_depth])
         return sorted(found)[op.offset : op.offset + op.limit]
 
+    async def _refresh(self, memory: Any, item: ActiveMemory) -> None:
+        """Let an item that was read live on for its time, and a little longer, if it would not.
+
+        A read then writes seldom, however often it is repeated, and never takes the item's time away.
+        """
+        minutes = items.ttl_minutes(item)
+        if minutes is None or item.expires_at is None:
+            return
+        now = self._clock()
+        if item.expires_at >= _after(now, minutes):
+            return
+        # Put, changed, deleted or expired in between: then nothing is left to be done.
+        with suppress(MemoryNotFoundError, VersionConflictError, InvalidInputError):
+            await memory.update_active_memory(
+                item.external_id,
+                item.id,
+                description=items.last_put(item),
+                expires_at=_after(now, minutes * (1 + _SPARE_LIFE)),
+                source=self._source,
+                actor=self._actor,
+                expected_version=item.version,
+            )
+
     async def _put(self, memory: Any, put: _Put, metadata: dict[str, Any]) -> None:
-        text = {"title": put.title, "content": put.content, "metadata": metadata}
+        text: dict[str, Any] = {
+            "title": put.title,
+            "content": put.content,
+            "metadata": metadata,
+            "description": None,
+            "expires_at": None if put.ttl_minutes is None else _after(self._clock(), put.ttl_minutes),
+        }
         given = {"source": self._source, "actor": self._actor}
         while True:
             # With a key of its own, a write is made again where nobody knows whether it was committed.
@@ -463,8 +521,31 @@ def _fields_of(memory: ActiveMemory, named: tuple[Namespace, str]) -> dict[str, 
         "key": named[1],
         "value": items.value_of(memory),
         "created_at": memory.created_at,
-        "updated_at": memory.updated_at,
+        "updated_at": items.put_at(memory),
     }
+
+
+def _after(now: datetime, minutes: float) -> datetime:
+    """The moment so many minutes after `now`; the last that there is if that is later."""
+    try:
+        return now + timedelta(minutes=minutes)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=now.tzinfo)
+
+
+def _checked_minutes(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+        raise InvalidInputError(f"{name} must be a number of minutes above 0, not {value!r}; None is for ever")
+    return float(value)
+
+
+def _checked_config(ttl: TTLConfig | None) -> TTLConfig | None:
+    if ttl is not None and ttl.get("default_ttl") is not None:
+        try:
+            _checked_minutes("default_ttl", ttl["default_ttl"])
+        except InvalidInputError as error:
+            raise ConfigurationError(f"ttl: {error}") from None
+    return ttl
 
 
 def _fixed_prefix(op: ListNamespacesOp) -> Namespace:

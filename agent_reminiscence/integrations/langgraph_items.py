@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from agent_reminiscence.config.constants import (
@@ -31,6 +32,9 @@ KEY_PREFIX: Final = "langgraph/"
 ABOUT: Final = "langgraph"
 """Where metadata say which item a memory is."""
 
+TTL_MINUTES: Final = "ttl_minutes"
+"""Where metadata say, of an item that expires, how long it lives after it was last put or read."""
+
 VALUE: Final = "value"
 """Where metadata hold an item's value, as `_spelled` writes it."""
 
@@ -39,6 +43,7 @@ NOT_SEARCHED: Final = "-"
 
 # Metadata have one level more, and 16 in all.
 _MAX_DEPTH: Final = 15
+_LAST_PUT: Final = "last put at "
 _OPERATORS: Final = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
 # Of longer texts, and of other types, an index says less than a comparison here.
 _MAX_LOOKED_UP_CHARACTERS: Final = 120
@@ -261,6 +266,26 @@ def identity(memory: ActiveMemory) -> tuple[Namespace, str] | None:
     if not isinstance(about, Mapping) or not isinstance(memory.metadata.get(VALUE), Mapping):
         return None
     return tuple(about.get("namespace", ())), str(about.get("key"))
+
+
+def ttl_minutes(memory: ActiveMemory) -> float | None:
+    """How long the item that a memory is lives after it was last put or read; None is for ever."""
+    minutes = memory.metadata.get(ABOUT, {}).get(TTL_MINUTES)
+    return minutes if isinstance(minutes, int | float) else None
+
+
+def put_at(memory: ActiveMemory) -> datetime:
+    """When the item that a memory is was last put: a read that let it live on has written a version, too."""
+    told = (memory.description or "").removeprefix(_LAST_PUT)
+    try:
+        return datetime.fromisoformat(told)
+    except ValueError:
+        return memory.updated_at
+
+
+def last_put(memory: ActiveMemory) -> str:
+    """The description of an item that a read lets live on, from which `put_at` reads when it was put."""
+    return f"{_LAST_PUT}{put_at(memory).isoformat()}"
 
 
 def lookup(prefix: Namespace, conditions: Mapping[str, Any] | None = None, *, is_searched: bool = False) -> Filter:

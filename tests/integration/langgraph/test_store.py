@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from langgraph.store.base import (
     GetOp,
     InvalidNamespaceError,
+    Item,
     ListNamespacesOp,
     MatchCondition,
     PutOp,
@@ -20,6 +21,7 @@ from langgraph.store.base import (
 
 from agent_reminiscence import AgentMem, Config, ConfigurationError, Filter, InvalidInputError, NotInitializedError
 from agent_reminiscence.integrations.langgraph import ReminiscenceStore
+from tests.support.fakes import SetClock
 
 TENANT = "ana"
 HOME = ("users", "ana")
@@ -551,14 +553,122 @@ async def test_erasing_by_text_takes_the_items_that_hold_it(store: ReminiscenceS
     assert (await memory.admin.verify_erased(receipt, text="Piet Bakker")).ok
 
 
-async def test_items_are_never_said_to_expire(store: ReminiscenceStore) -> None:
-    """The store cannot let items expire, and says so, by every way in."""
-    assert not store.supports_ttl
-    with pytest.raises(NotImplementedError, match="TTL is not supported by ReminiscenceStore"):
-        await store.aput(HOME, "k", {"text": "x"}, ttl=5)
-    with pytest.raises(NotImplementedError, match="cannot let 'k' expire after 5 minutes"):
-        await store.abatch([PutOp(HOME, "other", {"text": "x"}), PutOp(HOME, "k", {"text": "x"}, ttl=5)])
+@pytest.fixture
+def clock() -> SetClock:
+    """The clock of `expiring`, and of its memory."""
+    return SetClock(datetime.now(UTC))
+
+
+@pytest.fixture
+async def expiring(config: Callable[..., Config], clock: SetClock) -> AsyncIterator[ReminiscenceStore]:
+    """A store whose time is set by the test."""
+    async with AgentMem(config(), clock=clock) as memory:
+        yield ReminiscenceStore(memory, external_id=TENANT, clock=clock)
+
+
+MINUTE = timedelta(minutes=1)
+
+
+async def test_an_item_is_gone_when_its_time_is_over(expiring: ReminiscenceStore, clock: SetClock) -> None:
+    """By every way of reading, at once; and its key is that of a new item from then on."""
+    store = expiring
+    assert store.supports_ttl
+    await store.aput(HOME, "tea", {"text": "I drink green tea."}, ttl=5)
+    await store.aput(HOME, "milk", {"text": "I drink milk."})
+    first = await store.aget(HOME, "tea", refresh_ttl=False)
+    assert first is not None
+    clock.advance(5 * MINUTE - timedelta(microseconds=1))
+    assert await store.aget(HOME, "tea", refresh_ttl=False) == first
+
+    clock.advance(timedelta(microseconds=1))
+    assert await store.aget(HOME, "tea") is None
+    assert keys(await store.asearch(HOME)) == ["milk"]
+    assert keys(await store.asearch(HOME, query="What do I drink?")) == ["milk"]
+    assert keys(await store.asearch(HOME, filter={"text": "I drink green tea."})) == []
+    await store.adelete(HOME, "milk")
+    assert await store.alist_namespaces() == []
+
+    await store.aput(HOME, "tea", {"text": "I drink black tea."})
+    again = await store.aget(HOME, "tea")
+    assert again is not None
+    assert again.created_at > first.created_at
+    clock.advance(1_000 * MINUTE)
+    assert await store.aget(HOME, "tea") == again
+
+
+async def test_what_is_read_lives_on_and_is_not_put_anew(expiring: ReminiscenceStore, clock: SetClock) -> None:
+    """A get or a search keeps an item for its whole time from then on; `updated_at` and the order stay."""
+    store = expiring
+    await store.aput(HOME, "tea", {"text": "I drink green tea."}, ttl=10)
+    await store.aput(HOME, "milk", {"text": "I drink milk."}, ttl=10)
+    before = await store.aget(HOME, "tea", refresh_ttl=False)
+    clock.advance(9 * MINUTE)
+    await store.aget(HOME, "tea")
+    clock.advance(9 * MINUTE)
+    await store.asearch(HOME, query="green tea", limit=1)
+    clock.advance(9 * MINUTE)
+    await store.asearch(HOME, filter={"text": "I drink green tea."})
+    clock.advance(10 * MINUTE - timedelta(microseconds=1))
+    assert await store.aget(HOME, "tea", refresh_ttl=False) == before
+    assert keys(await store.asearch(HOME, refresh_ttl=False)) == ["tea"]
+    clock.advance(2 * MINUTE)
+    assert await store.asearch(HOME) == []
+
+
+async def test_a_read_seldom_writes(config: Callable[..., Config], clock: SetClock) -> None:
+    """However often an item is read, only about every tenth of its time is an event of the ledger."""
+    async with AgentMem(config(), clock=clock) as memory:
+        await _read_for_a_hundred_minutes(ReminiscenceStore(memory, external_id=TENANT, clock=clock), clock)
+        assert 5 <= len(await memory.ledger.read(TENANT, kinds=["memory.updated"])) <= 10
+
+
+async def _read_for_a_hundred_minutes(store: ReminiscenceStore, clock: SetClock) -> None:
+    await store.aput(HOME, "tea", {"text": "I drink green tea."}, ttl=100)
+    await store.aput(HOME, "milk", {"text": "I drink milk."})
+    for _ in range(100):
+        clock.advance(MINUTE)
+        await store.aget(HOME, "tea")
+        await store.aget(HOME, "milk")
+
+
+async def test_a_put_decides_how_long_an_item_lives(config: Callable[..., Config], clock: SetClock) -> None:
+    """The store's default holds for puts that say nothing; None is for ever, also for an item that had a time."""
+    async with AgentMem(config(), clock=clock) as memory:
+        ttl = {"default_ttl": 5, "refresh_on_read": False}
+        store = ReminiscenceStore(memory, external_id=TENANT, ttl=ttl, clock=clock)
+        await store.aput(HOME, "default", {"text": "x"})
+        await store.aput(HOME, "longer", {"text": "x"}, ttl=7.5)
+        await store.aput(HOME, "kept", {"text": "x"})
+        await store.aput(HOME, "kept", {"text": "x"}, ttl=None)
+        clock.advance(4 * MINUTE)
+        assert len(await store.asearch(HOME)) == 3
+        clock.advance(MINUTE)
+        assert keys(await store.asearch(HOME)) == ["kept", "longer"]
+        clock.advance(3 * MINUTE)
+        assert keys(await store.asearch(HOME)) == ["kept"]
+
+
+async def test_a_read_and_a_put_of_one_batch_leave_what_was_put(expiring: ReminiscenceStore, clock: SetClock) -> None:
+    """The put is what counts: what was read is not kept alive over it."""
+    store = expiring
+    await store.aput(HOME, "tea", {"text": "green"}, ttl=10)
+    clock.advance(9 * MINUTE)
+    got, _ = await store.abatch([GetOp(HOME, "tea"), PutOp(HOME, "tea", {"text": "black"}, ttl=1)])
+    assert isinstance(got, Item)
+    assert got.value == {"text": "green"}
+    clock.advance(MINUTE)
+    assert await store.aget(HOME, "tea") is None
+
+
+@pytest.mark.parametrize("ttl", [0, -1, float("nan"), float("inf"), True, "5"])
+async def test_a_time_to_live_that_is_none_is_refused(memory: AgentMem, ttl: Any) -> None:
+    """Before anything of the batch is written."""
+    store = ReminiscenceStore(memory, external_id=TENANT)
+    with pytest.raises(InvalidInputError, match="ttl of 'k' must be a number of minutes above 0"):
+        await store.abatch([PutOp(HOME, "other", {"text": "x"}), PutOp(HOME, "k", {"text": "x"}, ttl=ttl)])
     assert await store.asearch(()) == []
+    with pytest.raises(ConfigurationError, match="default_ttl must be a number of minutes above 0"):
+        ReminiscenceStore(memory, external_id=TENANT, ttl={"default_ttl": ttl})
 
 
 NESTED: Any = "leaf"

@@ -157,7 +157,8 @@ def memories(
         say(out, f"{one.id}  {one.occurred_at:%Y-%m-%d}  {one_line(one.title)}", style="bold")
         done = one.consolidated_version
         state = f"version {done} consolidated" if done else "not consolidated"
-        say(out, f"version {one.version}, {len(one.content):,} characters, {state}", indent=4, style="dim")
+        until = "" if one.expires_at is None else f", expires {_time(one.expires_at)}"
+        say(out, f"version {one.version}, {len(one.content):,} characters, {state}{until}", indent=4, style="dim")
     return EXIT_OK
 
 
@@ -184,10 +185,11 @@ def history(memory_id: str, *, external_id: Tenant, as_json: AsJson = False, dat
 def _show_version(out: Console, version: MemoryVersion) -> None:
     said_by = f", by {version.actor}" if version.actor else ""
     said_in = f", in conversation {version.conversation_id}" if version.conversation_id else ""
+    until = "" if version.expires_at is None else f" until {_time(version.expires_at)}"
     say(out, f"version {version.version}  {one_line(version.title)}", style="bold")
     say(
         out,
-        f"true from {_time(version.occurred_at)}, recorded {_time(version.recorded_at)} at position"
+        f"true from {_time(version.occurred_at)}{until}, recorded {_time(version.recorded_at)} at position"
         f" {version.position} (source {version.source}{said_by}{said_in})",
         indent=4,
         style="dim",

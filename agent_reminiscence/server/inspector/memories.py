@@ -117,6 +117,7 @@ class Memories:
             versions=versions[-shown:][::-1],
             older=max(len(versions) - shown, 0),
             current=current[0] if current else None,
+            has_expired=not current and _is_over(history),
             graph=await unless_away(memory, memory.admin.graph.subgraph(tenant, history.memory_id)),
             derivations=[(one, each) for one in reversed(versions) for each in reversed(one.derived)][:_PAGE],
             profiles=await _citing(visit, history.memory_id),
@@ -313,6 +314,12 @@ async def _archived(visit: Visit) -> _Found:
             )
         )
     return _Found(shown, None if found.older is None else {"before": found.older})
+
+
+def _is_over(history: MemoryHistory) -> bool:
+    """Whether a memory that is not active has expired, and was not archived before that."""
+    expires_at = history.versions[-1].expires_at
+    return expires_at is not None and (history.archived_at is None or history.archived_at >= expires_at)
 
 
 def _compared(given: Fields, history: MemoryHistory, number: int) -> tuple[MemoryVersion | None, MemoryVersion]:

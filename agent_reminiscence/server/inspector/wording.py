@@ -116,6 +116,8 @@ def _appended(payload: _Payload) -> str:
 
 
 def _archived(payload: _Payload) -> str:
+    if payload.get("expired"):
+        return f"Expired at version {payload['version']}. Its passages ended with it."
     ended = " Its passages ended with it." if payload.get("end_chunks") else " Its passages stay searchable."
     return f"Archived at version {payload['version']}.{ended}"
 

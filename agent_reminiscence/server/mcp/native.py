@@ -118,7 +118,7 @@ class RecallArguments(Arguments):
     token_budget: int = Field(default=2_000, ge=50, le=50_000, description="Most tokens.")
     as_of: _Time | None = Field(default=None, description="What was true then, in ISO 8601.")
     known_at: _Time | None = Field(default=None, description="What the memory knew then.")
-    key_prefix: _Key | None = Field(default=None, description="Only memories whose key begins with this.")
+    key_prefix: _Key | None = Field(default=None, description="Only keys that begin with this.")
     min_match: float | None = Field(default=None, ge=0, le=1, description="Least match.")
     where: Annotated[dict[str, Any], BeforeValidator(_read_filter), WithJsonSchema({"type": "object"})] | None = Field(
         default=None, description="Filter by speakers, sources, keys, metadata, occurred_after."
@@ -143,14 +143,15 @@ class RememberArguments(Arguments):
 
     content: _Content = Field(description="Full sentences that make sense alone.")
     title: str | None = Field(
-        default=None, min_length=1, max_length=MAX_TITLE_CHARACTERS, description="What it is about, in a few words."
+        default=None, min_length=1, max_length=MAX_TITLE_CHARACTERS, description="Its subject, in a few words."
     )
-    occurred_at: _Time | None = Field(default=None, description="When it became true, in ISO 8601; default: now.")
+    occurred_at: _Time | None = Field(default=None, description="Since when it is true, in ISO 8601; default: now.")
     key: _Key | None = Field(
-        default=None, description="A name of yours; a memory with it is replaced, as a new version."
+        default=None, description="A name of yours; replaces the memory with it, as a new version."
     )
-    # Its name says it: models read all tools with each request.
+    # Their names say it: models read all tools with each request.
     always_recall: bool | None = None
+    expires_at: _Time | None = None
 
 
 class UpdateArguments(Arguments):
@@ -166,7 +167,7 @@ class ListArguments(Arguments):
 
     limit: int = Field(default=20, ge=1, le=_MAX_LISTED)
     after: UUID | None = Field(default=None, description="From the page before.")
-    key_prefix: _Key | None = Field(default=None, description="Only memories whose key begins with this.")
+    key_prefix: _Key | None = Field(default=None, description="Only keys that begin with this.")
 
 
 class HistoryArguments(Arguments):
@@ -252,6 +253,7 @@ async def _remember(call: Call, asked: RememberArguments) -> tuple[Written, str]
         key=asked.key,
         if_exists="error" if asked.key is None else "update",
         pinned=asked.always_recall,
+        expires_at=asked.expires_at if asked.expires_at is not None or kept is None else kept.expires_at,
         idempotency_key=call.idempotency_key,
     )
     return _written(written, "Remembered")
@@ -421,7 +423,7 @@ NATIVE_TOOLS: Final[Sequence[Tool[Any, Any]]] = (
     Tool(
         name="list_memories",
         title="List memories",
-        description="List memories with their ids, oldest first; of each the beginning.",
+        description="List memories with their ids and beginnings, oldest first.",
         arguments=ListArguments,
         result=ListedMemories,
         scopes=frozenset({Scope.READ}),
@@ -431,7 +433,7 @@ NATIVE_TOOLS: Final[Sequence[Tool[Any, Any]]] = (
     Tool(
         name="history",
         title="History of a memory",
-        description="Read one memory whole, with its version number and its earlier versions.",
+        description="Read one memory whole, with its version and earlier ones.",
         arguments=HistoryArguments,
         result=History,
         scopes=frozenset({Scope.READ}),
@@ -451,7 +453,7 @@ NATIVE_TOOLS: Final[Sequence[Tool[Any, Any]]] = (
     Tool(
         name="answer",
         title="Answer from memory",
-        description="Have a model answer a question from memory, with citations.",
+        description="Have a model answer from memory, with citations.",
         arguments=AnswerArguments,
         result=Answered,
         scopes=frozenset({Scope.READ}),

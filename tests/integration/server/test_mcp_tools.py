@@ -217,6 +217,24 @@ async def test_what_is_always_recalled_is_shown_for_every_question(client: Clien
     assert recalled["standing"] == []
 
 
+async def test_what_is_remembered_until_a_moment_keeps_it_and_can_be_given_another(
+    client: Client, memory: AgentMem
+) -> None:
+    """`recall` says until when; a replacement that names no moment leaves it, and one that is over is refused."""
+    first, second = datetime(2100, 1, 1, tzinfo=UTC), datetime(2100, 2, 1, tzinfo=UTC)
+    await call(client, "remember", content="Ida is in Ghent.", key="place", expires_at=first.isoformat())
+    await call(client, "remember", content="Ida is in Bruges.", key="place")
+    (kept,) = await memory.get_active_memories("ida", keys=["place"])
+    recalled, _ = await call(client, "recall", query="Where is Ida?")
+    await call(client, "remember", content="Ida is in Bruges.", key="place", expires_at=second.isoformat())
+    (moved,) = await memory.get_active_memories("ida", keys=["place"])
+
+    assert (kept.expires_at, moved.expires_at) == (first, second)
+    assert [datetime.fromisoformat(hit["until"]) for hit in recalled["hits"]] == [first]
+    refused = await refusal(client, "remember", content="Ida was in Ghent.", expires_at="2020-01-01")
+    assert "is not in the future" in refused
+
+
 async def test_a_statement_that_holds_by_its_form_is_not_called_pinned(client: Client, memory: AgentMem) -> None:
     """So a program can tell what can be unpinned."""
     await memory.conversation("ida", "chat").add("user", "Always answer in Dutch.")

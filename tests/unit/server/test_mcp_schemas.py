@@ -41,7 +41,9 @@ def test_schemas_hold_what_a_reader_needs(tool: Tool[Any, Any]) -> None:
         assert one.get("default", "") is not None
         assert name not in ("external_id", "tenant", "user_id")
         if one["type"] == "string":
-            assert one.get("maxLength") or one.get("format") or name in ("as_of", "known_at", "occurred_at")
+            assert (
+                one.get("maxLength") or one.get("format") or name in ("as_of", "known_at", "occurred_at", "expires_at")
+            )
         if one["type"] in ("integer", "number"):
             assert {"minimum", "maximum"} <= one.keys()
 

@@ -53,6 +53,9 @@ class MemoryPut(_Described):
     pinned: Flag | None = Field(
         default=None, description="Whether it is shown whatever is asked; null: as before, and a new one is not."
     )
+    expires_at: Moment | None = Field(
+        default=None, description="From when on nothing finds it; null: it does not expire."
+    )
 
 
 class MemoryCreate(MemoryPut):
@@ -85,6 +88,9 @@ class MemoryChange(_Described):
         default=None, description="From now on, unchanged passages included; null keeps it."
     )
     pinned: Flag | None = Field(default=None, description="Whether it is shown whatever is asked; null: as before.")
+    expires_at: Moment | None = Field(
+        default=None, description="From when on nothing finds it; null: it does not expire any more."
+    )
 
 
 class MemoryAddition(_Described):

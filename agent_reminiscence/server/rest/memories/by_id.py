@@ -43,7 +43,7 @@ router = operations("memories")
 
 @router.get("/memories/{memory_id}", **GOT)
 async def get_memory(memory: Memory, tenant: Tenant, memory_id: UUID) -> Response:
-    """An active memory. Of an archived one there is the history."""
+    """An active memory. Of an archived or expired one there is the history."""
     found = await memory.get_active_memories(tenant, ids=[memory_id])
     if not found:
         raise MemoryNotFoundError(tenant, memory_id)

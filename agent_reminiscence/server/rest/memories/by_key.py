@@ -47,7 +47,7 @@ async def put_memory(
     body: MemoryPut,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Make the memory with a key what is sent: create it, or replace its title, content, description and metadata.
+    """Make the memory with a key what is sent: create it, or replace its title, content, description, metadata and end.
 
     If they are the same already, nothing is written, and `write` is null.
     """

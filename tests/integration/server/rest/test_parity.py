@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -212,18 +213,26 @@ async def _one(found: Awaitable[list[ActiveMemory]]) -> ActiveMemory:
 async def test_writes_answer_what_the_memory_returns(rest: Rest) -> None:
     """The same writes for two tenants, one over HTTP and one in process, answer the same but for ids and times."""
     then = LONG_AGO
+    until, later = datetime(2100, 1, 1, tzinfo=UTC), datetime(2100, 2, 1, tzinfo=UTC)
     note = {"title": "Plan", "content": "Ana Sousa ships on Friday.", "occurred_at": then.isoformat(), "actor": "bot"}
     memory = rest.memory
 
     over_http = [
         (
             created := await rest.client.post(
-                "/v1/memories", json=note | {"key": "plan", "metadata": {"a": [1, 1.5]}, "pinned": True}
+                "/v1/memories",
+                json=note
+                | {"key": "plan", "metadata": {"a": [1, 1.5]}, "pinned": True, "expires_at": until.isoformat()},
             )
         ),
         await rest.client.put("/v1/memories/by-key?key=plan", json=note | {"content": "Ana Sousa ships on Monday."}),
         await rest.client.patch(
-            created.headers["location"], json={"title": "Plans", "pinned": False}, headers={"If-Match": '"2"'}
+            "/v1/memories/by-key?key=plan", json={"expires_at": later.isoformat()}, headers={"If-Match": '"2"'}
+        ),
+        await rest.client.patch(
+            created.headers["location"],
+            json={"title": "Plans", "pinned": False, "expires_at": None},
+            headers={"If-Match": '"3"'},
         ),
         await rest.client.post(f"{created.headers['location']}/append", json={"text": "With Piet Bakker."}),
         await rest.client.post(
@@ -251,14 +260,23 @@ async def test_writes_answer_what_the_memory_returns(rest: Rest) -> None:
     ]
     note_here: dict[str, Any] = {"title": "Plan", "occurred_at": then, "actor": "bot"}
     kept = await memory.create_active_memory(
-        "joe", content="Ana Sousa ships on Friday.", key="plan", metadata={"a": [1, 1.5]}, pinned=True, **note_here
+        "joe",
+        content="Ana Sousa ships on Friday.",
+        key="plan",
+        metadata={"a": [1, 1.5]},
+        pinned=True,
+        expires_at=until,
+        **note_here,
     )
     in_process: list[BaseModel] = [
         kept,
         await memory.create_active_memory(
             "joe", content="Ana Sousa ships on Monday.", key="plan", if_exists="update", **note_here
         ),
-        await memory.update_active_memory("joe", kept.id, title="Plans", pinned=False, expected_version=2),
+        await memory.update_active_memory("joe", key="plan", expires_at=later, expected_version=2),
+        await memory.update_active_memory(
+            "joe", kept.id, title="Plans", pinned=False, expires_at=None, expected_version=3
+        ),
         await memory.update_active_memory("joe", kept.id, append="With Piet Bakker."),
         await memory.conversation("joe", "c-1", title="Talk").add("user", "Hello.", id="1", time=then),
         await memory.retrieve_memories("joe", "When does Ana ship?", run_id=RUN),

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_reminiscence import AgentMem, Config, Filter, InvalidInputError, MemoryNotFoundError
+from agent_reminiscence import AgentMem, Config, Filter, InvalidInputError, MemoryNotFoundError, sync
+from tests.support.command_line import command_line
 from tests.support.fakes import SetClock
 
 OFFER = "The summer sale takes 20 % off all garden chairs."
@@ -364,3 +365,15 @@ async def test_expired_memories_do_not_count_for_the_limit(config: Callable[...,
         clock.advance(DAY)
         await memory.create_active_memory(TENANT, "Tea", "Jasmine tea is in the blue tin.")
         assert [one.title for one in await memory.get_active_memories(TENANT)] == ["Tea"]
+
+
+@pytest.mark.thorough
+def test_the_command_line_shows_when_a_memory_expires(
+    config: Callable[..., Config], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the list and in the history."""
+    with sync.AgentMem(config()) as memory:
+        note = memory.create_active_memory(TENANT, "Offer", OFFER, expires_at=datetime(2100, 1, 1, tzinfo=UTC))
+    cli = command_line(config(), monkeypatch, capsys)
+    assert ", expires 2100-01-01" in cli("memories", "--external-id", TENANT)
+    assert " until 2100-01-01" in cli("history", str(note.id), "--external-id", TENANT)

@@ -17,3 +17,10 @@ def test_a_name_does_not_turn_the_direction_of_the_sentence_around_it() -> None:
         wording.shortened("tour \u202egnp.\u2066exe\u2069 \u05e9\u05dc\u05d5\u05dd")
         == "tour gnp.exe \u05e9\u05dc\u05d5\u05dd"
     )
+
+
+def test_an_expiry_is_told_apart_from_an_archiving() -> None:
+    """The same kind of event records both."""
+    sentence = wording._SENTENCES[EventKind.ARCHIVED]
+    assert sentence({"version": 2, "end_chunks": True}) == "Archived at version 2. Its passages ended with it."
+    assert sentence({"version": 2, "end_chunks": True, "expired": True}).startswith("Expired at version 2.")

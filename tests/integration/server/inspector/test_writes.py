@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from uuid import UUID
 
 import httpx
@@ -67,6 +68,14 @@ async def test_reading_a_page_changes_nothing(unopened: AgentMem, told: Told, si
             assert (await client.get(path)).status_code == 200, path
         assert (await client.get(f"/graph/entities/{one[1]}/unmerge")).status_code in {404, 405}
         assert await unopened.ledger.head(MILL) == head
+
+
+@pytest.mark.thorough
+async def test_a_memory_shows_when_it_expires(unopened: AgentMem, told: Told, signed_in: SignedIn) -> None:
+    """On its page, beside its version."""
+    await unopened.update_active_memory(MILL, told.plan, expires_at=datetime(2100, 1, 1, tzinfo=UTC))
+    async with signed_in("reader") as client:
+        assert "expires 2100-01-01 00:00" in read(await client.get(f"/memories/{told.plan}")).text
 
 
 @pytest.mark.thorough

@@ -569,6 +569,7 @@ async def test_the_outcomes_of_a_chunk_are_one_row_however_many_runs_recalled_it
         numbers = [row["number"] for row in await db.fetch_all("SELECT number FROM memory_chunk")]
     params = {
         "external_id": _NEWCOMER,
+        "as_of": None,
         "known_at": datetime.now(UTC),
         "numbers": numbers,
         "repeating": [],

@@ -90,6 +90,8 @@ _SEQUENCES = {
 _FUNCTIONS: dict[str, set[str]] = {
     "chunk_is_visible": {"owner", "app", "eraser"},
     "end_was_corrected": {"owner", "app", "eraser"},
+    "expired_memories": {"owner", "app"},
+    "expiry_then": {"owner", "app"},
     "enqueue_work": {"owner", "app", "eraser"},
     "list_work": {"owner", "app"},
     "create_chunk_vectors": {"owner"},

@@ -36,7 +36,7 @@ def test_the_page_of_the_guide_says_what_is_so(tmp_path: Path) -> None:
     with new_data_dir() as folder:
         run_example(script, folder)
 
-    assert len(blocks) == 5
+    assert len(blocks) == 6
 
 
 def test_the_example_is_short() -> None:

@@ -46,6 +46,7 @@ from agent_reminiscence.exceptions import (
     RunNotFoundError,
     StoreError,
 )
+from agent_reminiscence.services.ledger.expiry import Expiry
 from agent_reminiscence.services.ledger.requests import WriteRequest
 from tests.chaos.conftest import Repetitions
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
@@ -238,6 +239,40 @@ class Restore:
             return
         assert made.write is not None
         world.note(made.write.position, made.write.event_id)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A memory is to expire after so many days; None: not any more."""
+
+    which: int
+    days: int | None
+
+    async def run(self, world: World) -> None:
+        now = world.memory._ready().services.runtime.clock()
+        made = await world.memory.update_active_memory(
+            world.tenant,
+            world.pick(self.which),
+            expires_at=None if self.days is None else now + timedelta(days=self.days),
+        )
+        assert made.write is not None
+        world.note(made.write.position, made.write.event_id)
+
+
+@dataclass(frozen=True)
+class Expire:
+    """What expires within a year is recorded as if that had passed."""
+
+    async def run(self, world: World) -> None:
+        services = world.memory._ready().services
+        runtime = services.runtime
+        expiry = Expiry(
+            runtime.store,
+            runtime.repositories,
+            services.manager._projector,
+            lambda: runtime.clock() + timedelta(days=365),
+        )
+        await expiry.record_due(world.tenant)
 
 
 @dataclass(frozen=True)
@@ -579,6 +614,8 @@ type Call = (
     | Archive
     | Unarchive
     | Restore
+    | Limit
+    | Expire
     | Consolidate
     | Read
     | Review
@@ -626,7 +663,9 @@ async def _attempt(world: World, call: Call | Together, lost: tuple[type[Excepti
         return
     except InvalidInputError as error:
         # A reflection on something that was erased meanwhile is refused.
-        if "was archived on" not in str(error) and "which is erased" not in str(error):
+        # And so is a version from which on a memory would have expired before it began.
+        told = ("was archived on", "which is erased", "is not after occurred_at")
+        if not any(words in str(error) for words in told):
             raise
 
 
@@ -671,6 +710,8 @@ _calls = st.one_of(
     st.builds(Archive, _which, st.booleans(), stories.months),
     st.builds(Unarchive, _which, stories.months),
     st.builds(Restore, _which, st.integers(1, 3), stories.months),
+    st.builds(Limit, _which, st.none() | st.sampled_from([200, 1_000])),
+    st.just(Expire()),
     st.builds(Append, st.integers(0, len(stories.LINES) - 1), st.integers(0, 1)),
     st.builds(Reflect, st.integers(0, len(stories.LINES) - 1), st.integers(0, 1), st.integers(1, 5), st.booleans()),
     st.builds(Keep, stories.lines, stories.titles, st.integers(0, 1), stories.months),

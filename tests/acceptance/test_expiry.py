@@ -238,6 +238,33 @@ async def test_a_review_records_what_has_expired(memory: AgentMem, clock: SetClo
     assert (await memory.admin.verify(TENANT)).ok
 
 
+async def test_a_worker_comes_when_a_memory_expires(memory: AgentMem, clock: SetClock, tmp_path: Path) -> None:
+    """To record it: the stream is reviewed then at the latest, also where it was imported."""
+    soon, later = clock() + HOUR, clock() + DAY
+    await memory.create_active_memory(TENANT, "Offer", OFFER, expires_at=later)
+    assert await _reviewed_at(memory, TENANT) == later
+    note = await memory.create_active_memory(TENANT, "Tea", "Jasmine tea is in the blue tin.")
+    await memory.update_active_memory(TENANT, note.id, expires_at=soon)
+    assert await _reviewed_at(memory, TENANT) == soon
+    clock.now = soon
+    report = await memory.admin.run_due(TENANT)
+    assert report.memories_expired == 1
+
+    await memory.admin.export(TENANT, tmp_path / "export.jsonl")
+    await memory.admin.import_(tmp_path / "export.jsonl", external_id="agent-2")
+    assert await _reviewed_at(memory, "agent-2") == later
+
+
+async def _reviewed_at(memory: AgentMem, tenant: str) -> datetime:
+    async with memory._ready().services.runtime.store.transaction(tenant, read_only=True) as db:
+        row = await db.fetch_one(
+            "SELECT review_at FROM memory_stream WHERE external_id = $(tenant)p", {"tenant": tenant}
+        )
+    assert row is not None
+    moment: datetime = row["review_at"]
+    return moment
+
+
 async def test_nothing_is_made_of_an_expired_memory(memory: AgentMem, clock: SetClock) -> None:
     """It is neither consolidated nor promoted."""
     fact = "Release 2.4 ships on Friday 12 June with the Atlas installer of Maria Silva."

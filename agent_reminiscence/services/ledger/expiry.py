@@ -53,8 +53,9 @@ class Expiry:
         """
         recorded = 0
         while True:
-            async with self._store.transaction(external_id, read_only=True) as db:
-                found = await self._active.find_expired(db, external_id, now=self._clock(), limit=_BATCH_MEMORIES)
+            found = await repeated(
+                partial(self._find, external_id, limit=_BATCH_MEMORIES), operation="expire", external_id=external_id
+            )
             if not found:
                 return recorded
             recorded += await repeated(
@@ -64,6 +65,12 @@ class Expiry:
                 # What has been recorded is not found again.
                 repeatable=True,
             )
+
+    async def _find(self, external_id: str, *, limit: int) -> list[UUID]:
+        now = self._clock()
+        return await self._store.read_once(
+            external_id, lambda db: self._active.find_expired(db, external_id, now=now, limit=limit)
+        )
 
     async def _record_all(self, external_id: str, memory_ids: list[UUID]) -> int:
         async with self._store.transaction(external_id) as db:
@@ -78,5 +85,4 @@ class Expiry:
 
     async def next_at(self, external_id: str) -> datetime | None:
         """When the next memory expires whose expiry is not recorded; None if none does."""
-        async with self._store.transaction(external_id, read_only=True) as db:
-            return await self._active.find_next_expiry(db, external_id)
+        return await self._store.read_once(external_id, lambda db: self._active.find_next_expiry(db, external_id))

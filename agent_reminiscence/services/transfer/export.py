@@ -109,6 +109,7 @@ class TransferService:
         self._store = runtime.store
         self._ledger = runtime.repositories.events
         self._profiles = runtime.repositories.tables.profiles
+        self._memories = runtime.repositories.tables.active
         self._queue = runtime.repositories.queue
         self._replayer = replayer
         self._embedding = embedding
@@ -261,6 +262,8 @@ class TransferService:
         if await self._profiles.list_all(db, tenant):
             # A job writes those that are due, and notes when the daily ones will be.
             await self._queue.enqueue(db)
+        if (expires_at := await self._memories.find_next_expiry(db, tenant)) is not None:
+            await self._queue.review_by(db, tenant, expires_at)
         # Most vectors of texts that have changed stay valid; missing ones are made afterwards.
         await self._norms.renew(db, tenant, None)
 

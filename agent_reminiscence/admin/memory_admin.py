@@ -118,7 +118,7 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
             returned as it is, and nothing is written.
 
         Raises:
-            InvalidInputError: An argument is invalid.
+            InvalidInputError: An argument is invalid, or the memory has expired.
             MemoryNotFoundError: `external_id` has no such memory; an erased one does not come back.
             MemoryExistsError: Another memory has its key by now.
             QuotaExceededError: It would exceed `max_active_memories`.
@@ -161,7 +161,7 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
             The memory at its new version.
 
         Raises:
-            InvalidInputError: An argument is invalid, there is no such version, or the memory is archived.
+            InvalidInputError: An argument is invalid, there is no such version, or the memory is archived or has expired.
             MemoryNotFoundError: `external_id` has no such memory; an erased one has no versions.
             RedactionError: Your redactor failed; nothing is written.
             VersionConflictError: Another writer was first.

@@ -404,3 +404,53 @@ def test_the_command_line_shows_when_a_memory_expires(
     cli = command_line(config(), monkeypatch, capsys)
     assert ", expires 2100-01-01" in cli("memories", "--external-id", TENANT)
     assert " until 2100-01-01" in cli("history", str(note.id), "--external-id", TENANT)
+
+
+async def test_what_has_expired_is_not_taken_back(memory: AgentMem, clock: SetClock) -> None:
+    """Whether its expiry is recorded or not, and whether it was archived before."""
+    until = clock() + DAY
+    notes = [await memory.create_active_memory(TENANT, "Offer", OFFER, expires_at=until) for _ in range(2)]
+    await memory.admin.archive(TENANT, notes[0].id, end_chunks=True)
+    clock.now = until + HOUR
+    for _ in range(2):
+        for note in notes:
+            with pytest.raises(InvalidInputError, match=r"expired on .* create a new memory"):
+                await memory.admin.unarchive(TENANT, note.id)
+            with pytest.raises(InvalidInputError, match=r"expired on .* create a new memory"):
+                await memory.admin.restore_version(TENANT, note.id, 1)
+        await memory.admin.review(TENANT)
+    assert await _found(memory) == []
+    assert (await memory.admin.verify(TENANT)).ok
+
+
+async def test_what_is_taken_back_still_expires(memory: AgentMem, clock: SetClock) -> None:
+    """The passages that come back end with the memory; not from a moment at which it is over already."""
+    until = clock() + DAY
+    note = await memory.create_active_memory(TENANT, "Offer", OFFER, expires_at=until)
+    await memory.admin.archive(TENANT, note.id, end_chunks=True)
+    with pytest.raises(InvalidInputError, match=r"expires_at .* is not after occurred_at"):
+        await memory.admin.unarchive(TENANT, note.id, occurred_at=until)
+
+    back = await memory.admin.unarchive(TENANT, note.id)
+
+    assert (back.version, back.expires_at) == (2, until)
+    [hit] = (await memory.retrieve_memories(TENANT, QUESTION)).hits
+    assert (hit.content, hit.end_date) == (OFFER, until)
+    clock.now = until
+    assert await _found(memory) == []
+    assert (await memory.admin.verify(TENANT)).ok
+
+
+async def test_a_restored_version_ends_when_the_memory_does(memory: AgentMem, clock: SetClock) -> None:
+    """Restoring changes what a memory says, not until when."""
+    until = clock() + DAY
+    note = await memory.create_active_memory(TENANT, "Offer", OFFER)
+    await memory.update_active_memory(TENANT, note.id, content="The sale is over.", expires_at=until)
+
+    restored = await memory.admin.restore_version(TENANT, note.id, 1)
+
+    assert (restored.content, restored.expires_at) == (OFFER, until)
+    [hit] = (await memory.retrieve_memories(TENANT, QUESTION)).hits
+    assert (hit.content, hit.end_date) == (OFFER, until)
+    clock.now = until
+    assert await _found(memory) == []

@@ -21,7 +21,7 @@ from agent_reminiscence.services.ledger.requests import UnarchiveRequest, Update
 from agent_reminiscence.services.memories.first_said import date_entries
 from agent_reminiscence.services.memories.fold import fold
 from agent_reminiscence.services.memories.layout import same_entries
-from agent_reminiscence.services.memories.updates import MemoryUpdates
+from agent_reminiscence.services.memories.updates import MemoryUpdates, check_expiry, check_unexpired
 from agent_reminiscence.services.memories.writes import MemoryWrites, Written
 from agent_reminiscence.services.runtime import Runtime
 
@@ -47,6 +47,7 @@ class MemoryRestoring:
 
         Raises:
             MemoryNotFoundError: `external_id` has no such memory.
+            InvalidInputError: It has expired.
             MemoryExistsError: Another memory has its key by now.
             QuotaExceededError: There would be too many active memories.
         """
@@ -61,11 +62,14 @@ class MemoryRestoring:
         async with self._store.transaction(external_id) as db:
             await self._projector.begin(db, request)
             memory = await self._tables.active.get_by_id(db, external_id, memory_id)
+            now = self._clock()
+            check_unexpired(memory, now=now)
             if memory.archived_at is None:
                 return self._writes.to_active(memory)
             await self._check_key(db, memory)
             self._writes.check_room(external_id, await self._writes.count_active(db, external_id))
-            occurred_at = request.occurred_at or max(self._clock(), memory.occurred_at)
+            occurred_at = request.occurred_at or max(now, memory.occurred_at)
+            check_expiry(memory.expires_at, occurred_at=occurred_at, now=now)
             payload = MemoryUnarchived(memory_id=memory_id, version=memory.version)
             await self._projector.record(
                 db, request.event(EventKind.UNARCHIVED, payload.model_dump(mode="json"), occurred_at)

@@ -296,16 +296,21 @@ def check_writable(memory: StoredMemory | MemoryOutline, expected_version: int |
     """Refuse to change an archived or expired memory, or one that is not at the version that the caller has read."""
     if expected_version is not None and memory.version != expected_version:
         raise VersionConflictError(memory.external_id, memory.memory_id, expected_version, memory.version)
+    check_unexpired(memory, now=now)
+    if memory.archived_at is not None:
+        raise InvalidInputError(
+            f"memory {str(memory.memory_id)!r} was archived on {memory.archived_at.isoformat()} and cannot be updated;"
+            " take it back with memory.admin.unarchive(), or create a new memory"
+        )
+
+
+def check_unexpired(memory: StoredMemory | MemoryOutline, *, now: datetime) -> None:
+    """Refuse to change or take back a memory whose time is over."""
     if memory.has_expired(now):
         assert memory.expires_at is not None
         raise InvalidInputError(
             f"memory {str(memory.memory_id)!r} expired on {memory.expires_at.isoformat()} and cannot be updated;"
             " create a new memory, which may have its key"
-        )
-    if memory.archived_at is not None:
-        raise InvalidInputError(
-            f"memory {str(memory.memory_id)!r} was archived on {memory.archived_at.isoformat()} and cannot be updated;"
-            " take it back with memory.admin.unarchive(), or create a new memory"
         )
 
 

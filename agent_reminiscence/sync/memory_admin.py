@@ -150,7 +150,7 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
             The memory at its new version.
 
         Raises:
-            InvalidInputError: An argument is invalid, or there is no such version; the memory is archived, or has expired.
+            InvalidInputError: An argument is invalid, there is no such version, or the memory is archived or over.
             MemoryNotFoundError: `external_id` has no such memory; an erased one has no versions.
             RedactionError: Your redactor failed; nothing is written.
             VersionConflictError: Another writer was first.

@@ -17,6 +17,7 @@ from typing import IO, Annotated, Final
 from cyclopts import App, CycloptsError, Parameter
 
 from agent_reminiscence.cli import (
+    backup,
     demo,
     erasure,
     graph,
@@ -91,6 +92,8 @@ for _command in (
     erasure.erase,
     erasure.verify_erased,
     transfer.export,
+    backup.backup,
+    backup.restore,
     serve.serve,
     servers.migrate,
     servers.doctor,

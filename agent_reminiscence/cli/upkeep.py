@@ -83,7 +83,7 @@ def _show(report: AuditReport, *, as_json: bool) -> None:
         return
     out = console()
     for stream in report.streams:
-        _show_stream(out, stream)
+        show_stream(out, stream)
     wrong = sum(not stream.ok for stream in report.streams)
     mended = sum(stream.repaired for stream in report.streams)
     verdict = f"{wrong:,} with problems" if wrong else "all match the ledger"
@@ -96,7 +96,8 @@ def _show(report: AuditReport, *, as_json: bool) -> None:
     )
 
 
-def _show_stream(out: Console, stream: StreamReport) -> None:
+def show_stream(out: Console, stream: StreamReport) -> None:
+    """Print what was found for one `external_id`."""
     state = "fixed" if stream.repaired else "ok" if stream.ok else "WRONG"
     rows = sum(stream.rows.values())
     say(

@@ -24,6 +24,7 @@ from agent_reminiscence.database.schema_checks import (
     records_script,
     refuse_earlier_release,
 )
+from agent_reminiscence.database.schema_rights import check_rights
 from agent_reminiscence.exceptions import ConfigurationError
 from agent_reminiscence.text.words import ANALYSER_VERSION
 
@@ -65,6 +66,11 @@ def installation_script(login: str, parameters: SchemaParameters) -> str:
     )
 
 
+async def lock_schema(db: SqlExecutor) -> None:
+    """Wait for others who create or change the schema, and keep them waiting until this connection is closed."""
+    await db.execute(_SQL["lock_schema_for_session"], {"key": _SCHEMA_LOCK})
+
+
 async def act_as_owner(db: SqlExecutor) -> None:
     """Let the rest of the transaction act as the owner of the schema."""
     await db.execute_script(_SQL["take_owner_role"])
@@ -81,13 +87,14 @@ async def migrate(settings: ConnectionSettings, *, login: str, parameters: Schem
         The migrations applied now; empty if there was nothing to do.
 
     Raises:
-        ConfigurationError: The server, an extension, a privilege or an applied migration does not fit, or an earlier
-            release created the schema; the message says what to run.
+        ConfigurationError: The server, an extension, a privilege or an applied migration does not fit, an earlier
+            release created the schema, or it was restored without its roles; the message says what to run.
         StoreError: The server is unavailable or refused a statement.
     """
     db = await open_connection(settings)
     try:
         await check_server(db)
+        await check_rights(db, settings.database)
         await refuse_earlier_release(db)
         await check_administrator(db, login)
         await db.execute_script(BEGIN_WRITE)
@@ -158,10 +165,27 @@ async def prepare_embedded(
     Returns:
         How the library connects: the login, on the package's own database.
     """
+    owner = await create_embedded_database(server)
+    if not await is_current(owner):
+        made_with = parameters() if callable(parameters) else parameters
+        if await migrate(owner, login=EMBEDDED_LOGIN, parameters=made_with):
+            await _write_to_disk(owner)
+    return ConnectionSettings(host=server.host, port=server.port, user=EMBEDDED_LOGIN, database=EMBEDDED_DATABASE)
+
+
+async def create_embedded_database(server: ConnectionSettings) -> ConnectionSettings:
+    """Create login and database on the embedded server if they are missing.
+
+    Args:
+        server: The embedded server's superuser, on its database `postgres`.
+
+    Returns:
+        The superuser on the package's own database.
+    """
     admin = await open_connection(server)
     try:
         # Session lock: CREATE DATABASE cannot run in a transaction, and another process may be doing the same.
-        await admin.execute(_SQL["lock_schema_for_session"], {"key": _SCHEMA_LOCK})
+        await lock_schema(admin)
         rows = await admin.fetch_all(_SQL["find_embedded"], {"login": EMBEDDED_LOGIN, "database": EMBEDDED_DATABASE})
         if not rows[0]["has_login"]:
             await admin.execute_script(_SQL["create_login"].fill(login=identifier(EMBEDDED_LOGIN)))
@@ -169,12 +193,7 @@ async def prepare_embedded(
             await admin.execute_script(_SQL["create_database"].fill(database=identifier(EMBEDDED_DATABASE)))
     finally:
         admin.close()
-    owner = ConnectionSettings(host=server.host, port=server.port, user=server.user, database=EMBEDDED_DATABASE)
-    if not await is_current(owner):
-        made_with = parameters() if callable(parameters) else parameters
-        if await migrate(owner, login=EMBEDDED_LOGIN, parameters=made_with):
-            await _write_to_disk(owner)
-    return ConnectionSettings(host=server.host, port=server.port, user=EMBEDDED_LOGIN, database=EMBEDDED_DATABASE)
+    return ConnectionSettings(host=server.host, port=server.port, user=server.user, database=EMBEDDED_DATABASE)
 
 
 async def _write_to_disk(administrator: ConnectionSettings) -> None:

@@ -14,6 +14,7 @@ from agent_reminiscence.database.literals import identifier, literal, optional_l
 from agent_reminiscence.database.migrations import Migration, SchemaParameters, migrations
 from agent_reminiscence.database.pooling import handed_on
 from agent_reminiscence.database.queries import NamedQuery, load_queries
+from agent_reminiscence.database.schema_rights import check_rights
 from agent_reminiscence.database.versions import version_numbers
 from agent_reminiscence.exceptions import ConfigurationError
 from agent_reminiscence.telemetry import Telemetry
@@ -79,6 +80,8 @@ async def open_checked(settings: ConnectionSettings, telemetry: Telemetry | None
         assert row is not None
         if row["acts_as"] != row["login"]:
             raise ConfigurationError(handed_on(row["login"], row["acts_as"]))
+        if row["has_schema"] and row["owner"] != OWNER_ROLE:
+            await check_rights(db, settings.database)
         if not row["has_schema"] or row["may_set"] is None:
             raise ConfigurationError(
                 f"database {settings.database!r} has no schema {SCHEMA_NAME!r}; have an administrator run"

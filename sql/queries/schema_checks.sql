@@ -6,6 +6,7 @@ SELECT current_setting('server_version_num')::int AS version, current_setting('s
 -- What decides whether the application may use this login.
 SELECT session_user::text AS login, current_user::text AS acts_as,
     EXISTS (SELECT FROM pg_namespace WHERE nspname = $(schema)p) AS has_schema,
+    (SELECT pg_get_userbyid(nspowner)::text FROM pg_namespace WHERE nspname = $(schema)p) AS owner,
     (SELECT pg_has_role(oid, 'SET') FROM pg_roles WHERE rolname = $(role)p) AS may_set,
     (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user) AS bypasses,
     (

@@ -2,7 +2,13 @@
 
 from agent_reminiscence.database.embedded.cluster import ServerAddress
 from agent_reminiscence.database.embedded.folder import check_folder
-from agent_reminiscence.database.embedded.programs import Programs, find_programs, server_binaries
+from agent_reminiscence.database.embedded.programs import (
+    Programs,
+    find_client_programs,
+    find_programs,
+    run_environment,
+    server_binaries,
+)
 from agent_reminiscence.database.embedded.server import EmbeddedPostgres, default_data_dir, tell_who_waits
 
 __all__ = [
@@ -11,7 +17,9 @@ __all__ = [
     "ServerAddress",
     "check_folder",
     "default_data_dir",
+    "find_client_programs",
     "find_programs",
+    "run_environment",
     "server_binaries",
     "tell_who_waits",
 ]

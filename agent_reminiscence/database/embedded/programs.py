@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -150,6 +151,28 @@ def server_binaries(folder: Path | None = None) -> Path:
         ConfigurationError: They are missing or do not fit.
     """
     return find_programs(folder).folder
+
+
+def find_client_programs(names: Sequence[str], folder: Path | None = None) -> Path:
+    """Find programs that only connect to a server, such as `pg_dump`; any version may be there.
+
+    Args:
+        folder: Where to look; None is the wheel's.
+
+    Returns:
+        The folder that holds all of them.
+
+    Raises:
+        ConfigurationError: One is missing; the message names it.
+    """
+    folder = folder or _wheel_folder()
+    missing = [name for name in names if not _program(folder, name).is_file()]
+    if missing:
+        raise ConfigurationError(
+            f"{str(folder)!r} has no {' and no '.join(missing)}; name a folder that has PostgreSQL's client programs,"
+            f" or none to use those of the package {_WHEEL!r}"
+        )
+    return folder
 
 
 def run_environment() -> dict[str, str]:

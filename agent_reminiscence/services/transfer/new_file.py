@@ -20,11 +20,13 @@ class NewFile:
     Args:
         path: The target; its folder must exist.
         overwrite: Whether to replace an existing file.
+        kind: What the temporary file is called: `.<kind>-….part`. A killed process leaves one.
     """
 
-    def __init__(self, path: Path, *, overwrite: bool) -> None:
+    def __init__(self, path: Path, *, overwrite: bool, kind: str = "export") -> None:
         self._path = path
         self._overwrite = overwrite
+        self._kind = kind
         self._temporary: Path | None = None
         self._file: BinaryIO | None = None
 
@@ -36,7 +38,7 @@ class NewFile:
         """
         self.refuse_target()
         with writing(self._path):
-            descriptor, name = tempfile.mkstemp(suffix=".part", prefix=".export-", dir=self._path.parent)
+            descriptor, name = tempfile.mkstemp(suffix=".part", prefix=f".{self._kind}-", dir=self._path.parent)
             self._temporary = Path(name)
             self._file = os.fdopen(descriptor, "wb")
 
@@ -50,6 +52,19 @@ class NewFile:
             raise InvalidInputError(f"{self._path}: the writer is not open")
         with writing(self._path):
             self._file.write(data)
+
+    def written(self) -> Path:
+        """Send what was written to the disk, and return the temporary file, to be read before it is published.
+
+        Raises:
+            InvalidInputError: The file is not open, or the disk refused.
+        """
+        if self._file is None or self._temporary is None:
+            raise InvalidInputError(f"{self._path}: the writer is not open")
+        with writing(self._path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        return self._temporary
 
     def publish(self) -> None:
         """Move the file to its target, durably.

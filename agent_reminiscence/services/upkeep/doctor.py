@@ -38,6 +38,7 @@ from agent_reminiscence.services.upkeep.doctor_checks import (
     check_memberships,
     check_neo4j,
     check_other_generations,
+    check_ownership,
     check_packages,
     check_server_version,
     check_session_dsn,
@@ -209,6 +210,7 @@ async def _check_server(
         await diagnosis.run("login", lambda: check_login(diagnosis, db))
         await diagnosis.run("roles", lambda: check_memberships(diagnosis, db, settings.user))
         await diagnosis.run("isolation", lambda: check_isolation(diagnosis, db))
+        await diagnosis.run("ownership", lambda: check_ownership(diagnosis, db))
         await diagnosis.run("schema", lambda: _check_schema(diagnosis, db, settings, expected))
         await diagnosis.run("checksums", lambda: check_checksums(diagnosis, db))
     finally:

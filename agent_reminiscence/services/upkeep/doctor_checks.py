@@ -23,6 +23,7 @@ from agent_reminiscence.database.pooling import is_shared
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
+from agent_reminiscence.database.schema_rights import RESTORE_WITH_ROLES, read_rights
 from agent_reminiscence.database.sessions import check_sessions
 from agent_reminiscence.database.versions import version_numbers
 from agent_reminiscence.domain.generation import Generation
@@ -398,6 +399,17 @@ async def check_isolation(diagnosis: Diagnosis, db: SqlExecutor) -> None:
         )
     else:
         diagnosis.add("isolation", "ok", "row level security is enforced on every table that holds memory")
+
+
+async def check_ownership(diagnosis: Diagnosis, db: SqlExecutor) -> None:
+    """Whether the schema has its owner, policies and grants, which a dump brings only where the roles exist."""
+    rights = await read_rights(db)
+    if not rights.has_schema:
+        return
+    if rights.complaint is None:
+        diagnosis.add("ownership", "ok", f"everything belongs to {OWNER_ROLE}, with its policies and grants")
+    else:
+        diagnosis.add("ownership", "problem", f"restored without its roles: {rights.complaint}", RESTORE_WITH_ROLES)
 
 
 def check_generation(

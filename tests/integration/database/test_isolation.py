@@ -1102,8 +1102,8 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
 }
 # Files of statements that read and write no memory.
 _OF_NO_TENANT = (
-    *("announcements", "generations", "inspection", "jobs", "ownership", "pooling"),
-    *("postgres_manager", "schema", "schema_checks"),
+    *("announcements", "backups", "generations", "inspection", "jobs", "ownership", "pooling"),
+    *("postgres_manager", "schema", "schema_checks", "schema_rights"),
 )
 # What of them is about all tenants, each with a test of its own below.
 _OF_ALL_TENANTS = {"list_streams", "drop_generation"}

@@ -13,6 +13,7 @@ from agent_reminiscence.database.connection import BEGIN_WRITE, ConnectionSettin
 from agent_reminiscence.database.dumps import DUMPED_SCHEMAS
 from agent_reminiscence.database.literals import identifier
 from agent_reminiscence.database.ownership import owner_transaction
+from agent_reminiscence.database.pooling import is_shared, needs_session
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.database.schema_checks import check_administrator, check_server, read_applied
 from agent_reminiscence.database.schema_rights import check_rights, read_rights
@@ -62,6 +63,7 @@ async def held_snapshot(administrator: ConnectionSettings) -> AsyncIterator[Snap
     """
     db = await open_connection(administrator)
     try:
+        await _refuse_pooler(db, administrator)
         await _check_source(db, administrator)
         await db.execute_script(_SQL["begin_snapshot"])
         exported = await db.fetch_one(_SQL["export_snapshot"])
@@ -71,6 +73,18 @@ async def held_snapshot(administrator: ConnectionSettings) -> AsyncIterator[Snap
         yield Snapshot(exported["snapshot"], exported["taken_at"], contents)
     finally:
         db.close()
+
+
+async def _refuse_pooler(db: SqlExecutor, administrator: ConnectionSettings) -> None:
+    """Refuse an address where sessions are shared: a snapshot, a role and a lock would be somebody else's."""
+    if await is_shared(administrator, db):
+        raise ConfigurationError(
+            needs_session(
+                "A backup",
+                setting="the administrator's DSN",
+                way_out="name an address of PostgreSQL itself, past the pooler",
+            )
+        )
 
 
 async def _check_source(db: SqlExecutor, administrator: ConnectionSettings) -> None:
@@ -114,6 +128,7 @@ async def prepared_target(place: Place, *, vector_schema: str) -> AsyncIterator[
     """
     db = await open_connection(place.administrator)
     try:
+        await _refuse_pooler(db, place.administrator)
         await schema.lock_schema(db)
         await check_server(db)
         await check_administrator(db, place.login)

@@ -21,6 +21,8 @@ _SQL = load_queries("sql", "schema_rights")
 
 _SCHEMAS: Final = (SCHEMA_NAME, f"{SCHEMA_NAME}_jobs")
 _ROLES: Final = (OWNER_ROLE, APP_ROLE, SCHEDULER_ROLE, WORKER_ROLE, ERASER_ROLE)
+# The keys of the server, of which no role but the owner reads a row.
+_PRIVATE: Final = ("access_key",)
 
 RESTORE_WITH_ROLES: Final = (
     "create the roles on this server (`pg_dumpall --roles-only` writes them on the old one), empty the database and"
@@ -35,6 +37,7 @@ class SchemaRights:
 
     Attributes:
         has_schema: Whether there is anything to lack them.
+        has_rights: Whether the schema and its first table have owner and grants; the counts then say nothing.
         strangers: How many schemas, tables, views, sequences and functions do not belong to the owner role.
         stranger: Whom such a one belongs to.
         without_policy: How many tables with row level security have no policy, so that nobody sees a row.
@@ -42,6 +45,7 @@ class SchemaRights:
     """
 
     has_schema: bool
+    has_rights: bool
     missing_roles: list[str]
     strangers: int
     stranger: str | None
@@ -51,7 +55,7 @@ class SchemaRights:
     @property
     def complaint(self) -> str | None:
         """In words, what is missing; None if nothing is."""
-        if not self.has_schema:
+        if not self.has_schema or (self.has_rights and not self.without_policy):
             return None
         found: list[str] = []
         if self.missing_roles and self.strangers:
@@ -69,7 +73,13 @@ class SchemaRights:
 
 async def read_rights(db: SqlExecutor) -> SchemaRights:
     """Read from the catalogs what our schemas lack; any login may."""
-    names = {"schemas": list(_SCHEMAS), "roles": list(_ROLES), "owner": OWNER_ROLE, "schema": SCHEMA_NAME}
+    names = {
+        "schemas": list(_SCHEMAS),
+        "schema": SCHEMA_NAME,
+        "roles": list(_ROLES),
+        "owner": OWNER_ROLE,
+        "private": list(_PRIVATE),
+    }
     rows = await db.fetch_all(_SQL["describe_rights"], names)
     return SchemaRights(**rows[0])
 

@@ -1,6 +1,6 @@
 -- name: describe_rights
 -- What a dump brings only where the roles exist: whom things belong to, policies and grants. Partitions have neither of the
--- last two, and access_key has no grant. Read from the catalogs, which every login may.
+-- last two, and private tables have no grant. Read from the catalogs, which every login may.
 WITH ours AS (
     SELECT c.oid, c.relname, c.relkind, c.relowner, c.relispartition, c.relrowsecurity, c.relacl, n.nspname
     FROM pg_class AS c
@@ -16,6 +16,17 @@ WITH ours AS (
 )
 SELECT
     EXISTS (SELECT FROM ours WHERE relname = 'schema_migration') AS has_schema,
+    -- Of a table that somebody has put beside ours nothing is asked.
+    coalesce(
+        (
+            SELECT bool_and(pg_get_userbyid(o.relowner) = $(owner)p AND pg_get_userbyid(n.nspowner) = $(owner)p
+                AND o.relacl IS NOT NULL)
+            FROM ours AS o
+            JOIN pg_namespace AS n ON n.nspname = o.nspname
+            WHERE o.relname = 'schema_migration'
+        ),
+        false
+    ) AS has_rights,
     (
         SELECT coalesce(array_agg(wanted ORDER BY wanted), '{}')
         FROM unnest($(roles)p::text[]) AS wanted
@@ -26,9 +37,10 @@ SELECT
     (
         SELECT count(*) FROM ours
         WHERE relrowsecurity AND NOT relispartition AND NOT EXISTS (SELECT FROM pg_policy WHERE polrelid = ours.oid)
+            AND EXISTS (SELECT FROM pg_attribute WHERE attrelid = ours.oid AND attname = 'external_id')
     ) AS without_policy,
     (
         SELECT count(*) FROM ours
         WHERE nspname = $(schema)p AND relkind IN ('r', 'p', 'v') AND NOT relispartition AND relacl IS NULL
-            AND relname <> 'access_key'
+            AND relname <> ALL($(private)p::text[])
     ) AS without_grants;

@@ -59,7 +59,8 @@ MIGRATE = "have an administrator run `agent-reminiscence migrate --login {login}
 
 RESTORE: Final = (
     "copy the whole data folder or database before anything else, then look for a failing disk; `agent-reminiscence"
-    " verify` says which external_ids are affected; restore them from a backup or an export. If only what is derived"
+    " verify` says which external_ids are affected; `agent-reminiscence restore` reads a backup into a new place, and"
+    " `agent-reminiscence import` an export. If only what is derived"
     " is damaged, `agent-reminiscence rebuild` makes it anew from the ledger"
 )
 

@@ -1106,7 +1106,7 @@ _OF_NO_TENANT = (
     *("postgres_manager", "schema", "schema_checks", "schema_rights"),
 )
 # What of them is about all tenants, each with a test of its own below.
-_OF_ALL_TENANTS = {"list_streams", "drop_generation"}
+_OF_ALL_TENANTS = {"list_streams", "drop_generation", "describe_contents"}
 # What is not tried above, each with a test of its own below.
 _ELSEWHERE = {
     # Made from the registry of text columns, for one table or column at a time.
@@ -1517,6 +1517,18 @@ async def test_only_the_scheduler_inspects_the_streams_of_others(store: Postgres
             seen[role] = {row["external_id"] for row in rows}
 
     assert seen == {SCHEDULER_ROLE: {intruder, "victim"}, APP_ROLE: {intruder}, ERASER_ROLE: {intruder}}
+
+
+async def test_only_the_scheduler_counts_the_streams_of_others(store: PostgresManager, world: _World) -> None:
+    """A backup counts what every tenant has, as somebody whom no policy holds; the application sees its own."""
+    intruder = world.intruder.external_id
+    seen: dict[str, int] = {}
+    for role in (SCHEDULER_ROLE, APP_ROLE, ERASER_ROLE):
+        async with store.transaction(intruder, role=role) as db:
+            [row] = await db.fetch_all(load_queries("sql", "backups")["describe_contents"])
+            seen[role] = row["streams"]
+
+    assert seen == {SCHEDULER_ROLE: 2, APP_ROLE: 1, ERASER_ROLE: 1}
 
 
 async def test_no_role_of_the_login_drops_the_vectors_of_all(store: PostgresManager, world: _World) -> None:

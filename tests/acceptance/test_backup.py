@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import signal
 import stat
 import subprocess
@@ -16,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from agent_reminiscence import AgentMem, Config, ConfigurationError, InvalidInputError
+from agent_reminiscence import AgentMem, Config, ConfigurationError, InvalidInputError, StoreError
 from agent_reminiscence.config.constants import EMBEDDED_DATABASE, EMBEDDED_LOGIN, OWNER_ROLE
 from agent_reminiscence.database.connection import ConnectionSettings, open_connection
 from agent_reminiscence.database.embedded import EmbeddedPostgres, server_binaries
-from agent_reminiscence.database.migrations import SchemaParameters
+from agent_reminiscence.database.migrations import SchemaParameters, migrations
 from agent_reminiscence.database.schema import migrate
 from agent_reminiscence.domain.backup import BackupContents
 from agent_reminiscence.domain.progress import Step
@@ -440,6 +441,68 @@ async def test_a_managed_servers_backup_is_restored_into_an_embedded_server(
 
     assert await _rows_of_folder(folder / "copy") == rows
     await _check_copy(_embedded(folder / "copy"))
+
+
+@pytest.fixture
+async def small(socket_server: SocketServer, folder: Path) -> Path:
+    """A backup of a database with one memory, whose text no message may quote."""
+    name = await socket_server.create_database()
+    config = settings_for(dsn(socket_server.login(name)))
+    async with AgentMem(config) as memory:
+        await memory.create_active_memory("ana", "Key", f"The spare key of the blue cabin hangs {_ANSWER}.")
+    await back_up(config, folder / "x.backup", admin_dsn=dsn(socket_server.superuser(name)))
+    await socket_server.drop_database(name)
+    return folder / "x.backup"
+
+
+@pytest.mark.thorough
+async def test_a_restore_that_the_server_refuses_leaves_the_database_as_it_was(
+    socket_server: SocketServer, small: Path
+) -> None:
+    """However far it came: not even empty schemas stay, and the next attempt succeeds."""
+    superuser = socket_server.superuser("postgres")
+    refuse = (
+        "CREATE FUNCTION refuse() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " RAISE EXCEPTION 'no policies today' USING DETAIL = 'behind the old clock'; END $$;"
+        "CREATE EVENT TRIGGER refuse ON ddl_command_end WHEN TAG IN ('CREATE POLICY') EXECUTE FUNCTION refuse()"
+    )
+    async with _empty_database(superuser, "refusing", owner=superuser.user, script=refuse) as name:
+        config = settings_for(dsn(socket_server.login(name)))
+        administrator = dsn(socket_server.superuser(name))
+
+        with pytest.raises(StoreError, match=r"^psql failed: no policies today$"):
+            await restore(config, small, admin_dsn=administrator)
+
+        db = await open_connection(socket_server.superuser(name))
+        try:
+            assert await db.fetch_all("SELECT 1 FROM pg_namespace WHERE starts_with(nspname, 'reminiscence')") == []
+            await db.execute_script("DROP EVENT TRIGGER refuse")
+        finally:
+            db.close()
+        await restore(config, small, admin_dsn=administrator)
+        await _check_copy(config, "ana")
+
+
+@pytest.mark.thorough
+async def test_an_older_backup_is_brought_up_to_this_release(
+    socket_server: SocketServer, small: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What `migrate` would apply to the database that it was taken from is applied to the copy."""
+    shutil.copytree(CHECKOUT / "sql", tmp_path / "sql")
+    number = len(migrations()) + 1
+    (tmp_path / "sql" / "migrations" / f"{number:04}_later.sql").write_text(
+        "ALTER TABLE active_memory ADD COLUMN later text;"
+    )
+    monkeypatch.setattr("agent_reminiscence.database.migrations.statement_folder", lambda language: tmp_path / language)
+    superuser = socket_server.superuser("postgres")
+    async with _empty_database(superuser, "upgraded", owner=superuser.user) as name:
+        config = settings_for(dsn(socket_server.login(name)))
+
+        report = await restore(config, small, admin_dsn=dsn(socket_server.superuser(name)))
+
+        assert report.migrations_applied == (f"{number:04}_later",)
+        async with AgentMem(config) as copy:
+            assert len(await copy.get_active_memories("ana")) == 1
 
 
 @pytest.mark.thorough

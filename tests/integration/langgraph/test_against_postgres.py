@@ -100,7 +100,10 @@ def _conditions(draw: st.DrawFn) -> tuple[MatchCondition, ...]:
 
 
 _OPS = st.one_of(
-    st.tuples(_NAMESPACES, _KEYS, _VALUES, st.sampled_from([None, False])).map(lambda given: PutOp(*given)),
+    # None expires meanwhile, but each read keeps those with a time alive, which must not look like a put.
+    st.tuples(_NAMESPACES, _KEYS, _VALUES, st.sampled_from([None, False]), st.sampled_from([None, 60.0])).map(
+        lambda given: PutOp(*given)
+    ),
     st.tuples(_NAMESPACES, _KEYS).map(lambda given: PutOp(*given, None)),
     st.tuples(_NAMESPACES, _KEYS).map(lambda given: GetOp(*given)),
     st.tuples(_PREFIXES, _filters()).map(lambda given: SearchOp(*given, _MANY)),
@@ -115,7 +118,7 @@ _OPS = st.one_of(
         [
             PutOp(("a", "b"), "k", {"plain": 1}),
             PutOp(("ab",), "k", {"plain": 1.0}),
-            PutOp(("a",), "k", {"plain": True}),
+            PutOp(("a",), "k", {"plain": True}, None, 60.0),
         ],
         [SearchOp(("a",), {"plain": 1}, _MANY), SearchOp((), {"plain": {"$ne": 1}}, _MANY)],
         [PutOp(("a", "b"), "k", None), PutOp(("a", "b"), "k", {"plain": None}), GetOp(("a", "b"), "k")],

@@ -259,13 +259,18 @@ WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p
 ORDER BY mine.chunk_id;
 
 -- name: find_known_texts
--- Which of these texts, in folded form, are said by live chunks that hold at a moment or later.
+-- Which of these texts, in folded form, are said by live chunks that hold at a moment or later. If a memory is to say them,
+-- what another one says that expires does not count.
 SELECT DISTINCT asked.digest AS folded_hash
 FROM unnest($(folded_hashes)p::text[], $(moments)p::timestamptz[]) AS asked (digest, moment)
 CROSS JOIN LATERAL (
     -- OFFSET 0: looked up one by one.
-    SELECT chunk_id, end_date FROM memory_chunk
+    SELECT chunk_id, memory_id, end_date FROM memory_chunk
     WHERE external_id = $(external_id)p AND folded_hash = decode(asked.digest, 'hex') AND superseded_at IS NULL
     OFFSET 0
 ) AS c
-WHERE (c.end_date IS NULL OR c.end_date > asked.moment) AND c.chunk_id <> ALL($(ignored)p::uuid[]);
+WHERE (c.end_date IS NULL OR c.end_date > asked.moment) AND c.chunk_id <> ALL($(ignored)p::uuid[])
+    AND ($(memory_id)p::uuid IS NULL OR c.memory_id = $(memory_id)p::uuid OR NOT EXISTS (
+        SELECT FROM active_memory AS e
+        WHERE e.external_id = $(external_id)p AND e.memory_id = c.memory_id AND e.expires_at IS NOT NULL
+    ));

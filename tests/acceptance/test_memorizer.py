@@ -948,6 +948,27 @@ async def test_a_fact_that_is_known_is_not_stored_twice(config: MakeConfig) -> N
         assert set(await hits_of(memory, _FERRY)) == {_CREW, _OF_CREW, "A crew.", "The ferry is ready."}
 
 
+async def test_a_fact_is_not_known_by_what_will_expire(config: MakeConfig) -> None:
+    """It would be lost with that; what expires knows its own facts all the same."""
+    model = ScriptedModel(
+        *(reads(lambda shown: {"facts": [fact(shown, _OF_CREW)]}) for _ in range(3)),
+    )
+    clock = SetClock(_LATE)
+    async with AgentMem(config(), models=AgentModels(memorizer=model.model), clock=clock) as memory:
+        until = _LATE + timedelta(days=30)
+        note = await memory.create_active_memory("agent-1", "Ferry", _CREW, occurred_at=_EARLY, expires_at=until)
+        await memory.admin.consolidate("agent-1")
+        await memory.update_active_memory("agent-1", note.id, append="The ferry is green.")
+        (own,) = await memory.admin.consolidate("agent-1", note.id)
+        again = await memory.create_active_memory("agent-1", "Again", "The ferry is ready.")
+
+        (report,) = await memory.admin.consolidate("agent-1", again.id)
+
+        assert (own.facts, report.facts) == (0, 1)
+        clock.now = until
+        assert set(await hits_of(memory, _FERRY)) == {_OF_CREW, "The ferry is ready."}
+
+
 async def _record_old_reading(memory: AgentMem, note: ActiveMemory, told: str, start: datetime, end: datetime) -> None:
     """Record what a model made of a memory of one chunk when it was still asked for the end of a fact."""
     (created,) = await memory.ledger.read("agent-1", kinds=["memory.created"])

@@ -222,18 +222,26 @@ class MemoryChunkRepository:
         return _ended(await db.fetch_all(_SQL["end_facts"], params))
 
     async def find_known_texts(
-        self, db: SqlExecutor, external_id: str, moments: Mapping[bytes, datetime], *, ignored: Sequence[UUID] = ()
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        moments: Mapping[bytes, datetime],
+        *,
+        memory_id: UUID | None = None,
+        ignored: Sequence[UUID] = (),
     ) -> set[bytes]:
         """Return which of some folded hashes belong to live chunks.
 
         Args:
             moments: By hash, the moment at which a chunk that says it must still hold.
+            memory_id: The memory that is to say it: what others say that expire does not count. None: all count.
             ignored: Chunks that do not count.
         """
         params = {
             "external_id": external_id,
             "folded_hashes": [digest.hex() for digest in moments],
             "moments": list(moments.values()),
+            "memory_id": memory_id,
             "ignored": list(ignored),
         }
         rows = await db.fetch_all(_SQL["find_known_texts"], params)

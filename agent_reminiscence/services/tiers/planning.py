@@ -144,6 +144,7 @@ class Planning:
             db,
             draft.memory.external_id,
             {digests[fact.id]: fact.start_date for fact in facts},
+            memory_id=draft.memory.memory_id,
             # Chunks that this plan ends no longer count.
             ignored=[ending.chunk_id for ending in draft.proposal.endings],
         )

@@ -924,7 +924,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "add_facts": _new_facts,
         "end_facts": _ended_chunks,
         "find_known_texts": lambda w: (
-            _stream(w) | {"folded_hashes": [_KNOWN_TEXT.hex()], "moments": [LONG_AGO], "ignored": []}
+            _stream(w) | {"folded_hashes": [_KNOWN_TEXT.hex()], "moments": [LONG_AGO], "memory_id": None, "ignored": []}
         ),
         "layout_chunks": lambda w: _memory(w) | {"after": 0, "limit": 100},
         "find_labels": lambda w: _stream(w) | {"memory_ids": [w.victim.memory_id], "after": 0, "limit": 100},

@@ -9,6 +9,7 @@ import json
 import random
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -104,17 +105,22 @@ async def _writing(dsn_or_folder: str, tenant: str, seed: int) -> AsyncIterator[
         await started.kill()
 
 
+# Calls without a key that put a memory on the active list or take it off, and their events.
+_LISTS = {"archive": "memory.archived", "unarchive": "memory.unarchived"}
+
+
 # --- What must be true afterwards ------------------------------------------------------------------------------------
 
 
-def _says(event: Event) -> str:
-    """The text that an event of one call holds."""
+def _says(event: Event) -> str | None:
+    """The text that an event of one call holds; None for a version that has the text of the one before it."""
     payload = event.payload
     match event.kind:
         case "memory.created":
             return str(payload["content"])
         case "memory.updated":
-            return str(payload["changes"]["content"])
+            content: str | None = payload["changes"].get("content")
+            return content
         case "memory.appended":
             return str(payload["content"]).lstrip("\n")
         case _:
@@ -148,7 +154,10 @@ async def _check_all_returned(memory: AgentMem, tenant: str, said: Said) -> None
     written = [(id_, event.position) for event in events for id_ in _ids(event)]
     positions = dict(written)
     assert len(positions) == len(written), "something was written twice"
+    _check_lists(events, said)
     for call in said.done.values():
+        if call["call"] in _LISTS:
+            continue
         assert all(id_ in positions for id_ in _ids_of(call))
         # Turns whose COMMIT was lost from sight were known when the library itself repeated it.
         if call["call"] != "say" or "position" in call:
@@ -159,10 +168,28 @@ async def _check_all_returned(memory: AgentMem, tenant: str, said: Said) -> None
         for id_ in _ids(event):
             assert [one for one, _ in written if one in whole[id_]] == whole[id_]
         if event.idempotency_key is not None:
-            assert _says(event) == writer.text_of(event.idempotency_key)
+            assert _says(event) in (None, writer.text_of(_author(event.idempotency_key, said)))
         if event.kind == "world.carried":
             assert event.payload["reading"] == writer.reading_of(_ids(event)[0])
     await _check_turns(memory, tenant, events, said)
+
+
+def _author(key: str, said: Said) -> str:
+    """The key whose text a call writes: its own, or that of the call that created what it restores."""
+    call = said.begun[key]
+    if call["call"] != "restore":
+        return key
+    created = (one for one in said.done.values() if one["call"] == "create" and one["memory_id"] == call["memory_id"])
+    return str(next(created)["key"])
+
+
+def _check_lists(events: Sequence[Event], said: Said) -> None:
+    """What was archived or taken back as often as was returned is so in the ledger, or once more."""
+    written = Counter((event.kind, event.payload["memory_id"]) for event in events if event.kind in _LISTS.values())
+    for calls, minimum in ((said.done, True), (said.begun, False)):
+        counted = Counter((_LISTS[one["call"]], one["memory_id"]) for one in calls.values() if one["call"] in _LISTS)
+        for what, times in counted.items():
+            assert written[what] >= times if minimum else written[what] <= times
 
 
 async def _check_turns(memory: AgentMem, tenant: str, events: Sequence[Event], said: Said) -> None:
@@ -207,7 +234,9 @@ async def _check_whole(memory: AgentMem, db: SqlExecutor, tenant: str) -> None:
 
 async def _check_repeated(memory: AgentMem, tenant: str, said: Said, dice: random.Random) -> None:
     """A retry of what had returned gives the same; of what had only begun, it writes once at most."""
-    for key in dice.sample(sorted(said.done), min(5, len(said.done))):
+    # Without a key, a retry would archive again what was taken back.
+    keyed = sorted(key for key, call in said.done.items() if call["call"] not in _LISTS)
+    for key in dice.sample(keyed, min(5, len(keyed))):
         call = said.done[key]
         head = await memory.ledger.head(tenant)
         assert call.items() >= (await writer.repeat(memory, tenant, call)).items()

@@ -12,6 +12,7 @@ import asyncio
 import json
 import random
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -19,10 +20,11 @@ from uuid import UUID
 from pydantic import SecretStr
 
 from agent_reminiscence import AgentMem, Config, Turn
-from agent_reminiscence.exceptions import InvalidInputError
 
 _TASKS = 3
-_CALLS = {"create": 6, "update": 8, "append": 6, "say": 6, "observe": 4, "carry": 1}
+_CALLS = {"create": 6, "update": 8, "append": 6, "say": 6, "observe": 4, "carry": 1, "restore": 2}
+_OF_AN_OLDER = ("update", "append", "restore")
+_END = datetime(2999, 1, 1, tzinfo=UTC)
 _ROOMS = ("hall", "kitchen", "attic", "cellar", "garden")
 
 UPDATES_UNTIL_DUE = 3
@@ -80,8 +82,9 @@ def settings_for(dsn_or_folder: str, *, worker: bool = False, **settings: Any) -
 
 
 async def create(memory: AgentMem, tenant: str, key: str) -> dict[str, Any]:
-    """A new memory with the key's text."""
-    made = await memory.create_active_memory(tenant, key, text_of(key), idempotency_key=key)
+    """A new memory with the key's text; every third has an end that it does not reach here."""
+    end = _END if random.Random(key).randrange(3) == 0 else None
+    made = await memory.create_active_memory(tenant, key, text_of(key), idempotency_key=key, expires_at=end)
     assert made.write is not None
     return {"memory_id": str(made.id), "version": made.version, "position": made.write.position}
 
@@ -119,6 +122,13 @@ async def carry(memory: AgentMem, tenant: str, key: str) -> dict[str, Any]:
     return {"position": event.position}
 
 
+async def restore(memory: AgentMem, tenant: str, key: str, memory_id: str) -> dict[str, Any]:
+    """The first version of an older memory once more."""
+    made = await memory.admin.restore_version(tenant, memory_id, 1, idempotency_key=key)
+    assert made.write is not None
+    return {"memory_id": str(made.id), "version": made.version, "position": made.write.position}
+
+
 async def repeat(memory: AgentMem, tenant: str, call: dict[str, Any]) -> dict[str, Any]:
     """Make a call that was begun, once more."""
     match call["call"]:
@@ -132,6 +142,14 @@ async def repeat(memory: AgentMem, tenant: str, call: dict[str, Any]) -> dict[st
             return await say(memory, tenant, call["key"])
         case "carry":
             return await carry(memory, tenant, call["key"])
+        case "restore":
+            return await restore(memory, tenant, call["key"], call["memory_id"])
+        case "archive":
+            await memory.admin.archive(tenant, call["memory_id"], end_chunks=call["end_chunks"])
+            return {}
+        case "unarchive":
+            await memory.admin.unarchive(tenant, call["memory_id"])
+            return {}
         case _:
             return await observe(memory, tenant, call["key"])
 
@@ -144,26 +162,34 @@ def _say(**line: Any) -> None:
 async def _write(memory: AgentMem, tenant: str, worker: int, seed: int) -> None:
     dice = random.Random(f"{seed} {worker}")
     mine: list[str] = []
+    away: list[str] = []
+
+    async def do(call: dict[str, Any]) -> dict[str, Any]:
+        _say(begun=call)
+        made = await repeat(memory, tenant, call)
+        _say(done=call | made)
+        return made
+
     for number in range(1_000_000):
         key = f"{seed}-{worker}-{number}"
         (name,) = dice.choices(list(_CALLS), list(_CALLS.values()))
-        if name in ("update", "append") and not mine:
+        if name in _OF_AN_OLDER and not mine:
             name = "create"
         call: dict[str, Any] = {"key": key, "call": name}
-        if name in ("update", "append"):
+        if name in _OF_AN_OLDER:
             call["memory_id"] = dice.choice(mine[-4:])
-        _say(begun=call)
-        try:
-            made = await repeat(memory, tenant, call)
-        except InvalidInputError:
-            continue  # archived below, by this task or by another
-        _say(done=call | made)
+        made = await do(call)
         if name == "create":
             mine.append(made["memory_id"])
         if mine and dice.random() < 0.15:
             await memory.admin.consolidate(tenant, UUID(dice.choice(mine[-4:])))
-        if len(mine) > 4 and dice.random() < 0.1:
-            await memory.admin.archive(tenant, UUID(mine.pop(0)), end_chunks=dice.random() < 0.5)
+        if len(mine) > 2 and dice.random() < 0.15:
+            away.append(mine.pop(0))
+            ends = dice.random() < 0.5
+            await do({"key": f"{key}-archive", "call": "archive", "memory_id": away[-1], "end_chunks": ends})
+        if away and dice.random() < 0.1:
+            mine.append(away.pop(0))
+            await do({"key": f"{key}-unarchive", "call": "unarchive", "memory_id": mine[-1]})
 
 
 async def _main(dsn_or_folder: str, tenant: str, seed: int) -> None:

@@ -20,6 +20,7 @@ from agent_reminiscence.domain.memory import ActiveMemory, IfExists
 from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.domain.turn import Turn
+from agent_reminiscence.embedders.protocol import check_embedder
 from agent_reminiscence.exceptions import ConfigurationError, InvalidInputError, NotInitializedError
 from agent_reminiscence.given import Given
 from agent_reminiscence.redaction.redactor import DefaultRedactor, NoRedactor, Redactor
@@ -70,7 +71,8 @@ class AgentMem:
         meter_provider: Receives OpenTelemetry metrics; None uses the global one.
 
     Raises:
-        ConfigurationError: A setting is unknown, contradicts another, or needs an extra that is not installed.
+        ConfigurationError: A setting is unknown, contradicts another, or needs an extra that is not installed; or an
+            embedder lacks a required member.
     """
 
     def __init__(
@@ -87,6 +89,8 @@ class AgentMem:
         meter_provider: MeterProvider | None = None,
     ) -> None:
         self._config = config if config is not None else Config()
+        for passed in (*([] if embedder is None else [embedder]), *(embedders or ())):
+            check_embedder(passed)
         self._scrubber = Scrubber(_redactor(self._config, redactor))
         self._telemetry = Telemetry(tracer_provider, meter_provider, with_content=self._config.telemetry_content)
         self._given = Given(

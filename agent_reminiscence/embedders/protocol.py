@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Sequence
 from typing import Protocol
 
-from agent_reminiscence.exceptions import EmbedderAwayError, EmbeddingError
+from agent_reminiscence.exceptions import ConfigurationError, EmbedderAwayError, EmbeddingError
 
 UNIT_LENGTH_TOLERANCE = 1e-3
 """How far a vector's length may be from 1: just enough for rounding to 16-bit floats."""
@@ -45,6 +46,37 @@ class Embedder(Protocol):
             ConfigurationError: The model is missing.
         """
         ...
+
+
+def check_embedder(embedder: object) -> None:
+    """Refuse an object that lacks a member of `Embedder`, instead of finding by words alone.
+
+    Raises:
+        ConfigurationError: It lacks one; the message names it.
+    """
+    # Not `hasattr`: a property may raise until the embedder has reached its server.
+    missing = [name for name in ("model_name", "dimension", "embed") if not _has(embedder, name)]
+    if not missing:
+        return
+    way_out = "inherit from agent_reminiscence.BaseEmbedder, which says what each is"
+    if _has(embedder, "get_embedding") or _has(embedder, "get_embeddings_batch"):
+        way_out = (
+            "wrap it in agent_reminiscence.embedders.service.ServiceEmbedder(…, model_name=…, dimension=…), which calls"
+            " get_embeddings_batch() or get_embedding()"
+        )
+    elif isinstance(embedder, type):
+        way_out = f"pass an object, {embedder.__name__}(), instead of the class"
+    shown = embedder.__name__ if isinstance(embedder, type) else f"{type(embedder).__name__}(…)"
+    raise ConfigurationError(f"embedder={shown} lacks {', '.join(missing)}; {way_out}")
+
+
+def _has(embedder: object, name: str) -> bool:
+    try:
+        inspect.getattr_static(embedder, name)
+    except AttributeError:
+        # An object that stands for another one may answer all the same.
+        return hasattr(type(embedder), "__getattr__") and hasattr(embedder, name)
+    return not isinstance(embedder, type)
 
 
 def check_vectors(vectors: Sequence[Sequence[float]], *, count: int, dimension: int, model_name: str) -> None:

@@ -57,7 +57,8 @@ class AgentMem(Lifecycle):
         meter_provider: Receives OpenTelemetry metrics; None uses the global one.
 
     Raises:
-        ConfigurationError: A setting is unknown, contradicts another, or needs an extra that is not installed.
+        ConfigurationError: A setting is unknown, contradicts another, or needs an extra that is not installed; or an
+            embedder lacks a required member.
     """
 
     _wrapped: AsyncAgentMem

@@ -204,8 +204,9 @@ async def _fed(program: Path, arguments: Sequence[str], environment: dict[str, s
     try:
         yield _Fed(process, program.stem, complaints)
     finally:
-        await _end(process)
+        _kill(process)
         await complaints
+        await process.wait()
 
 
 async def _run(
@@ -238,7 +239,9 @@ async def _run(
     except* ReminiscenceError as failures:
         raise failures.exceptions[0] from None
     finally:
-        await _end(process)
+        _kill(process)
+        await _empty(process)
+        await process.wait()
     if process.returncode:
         raise _refused(program.stem, process.returncode, complaints.result())
 
@@ -261,11 +264,17 @@ async def _start(
         raise ConfigurationError(f"{str(program)!r} does not run here: {error}") from error
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+def _kill(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
         with suppress(ProcessLookupError):
             process.kill()
-        await process.wait()
+
+
+async def _empty(process: asyncio.subprocess.Process) -> None:
+    """Read what nobody wants any more: before Python 3.12.4, waiting for a process also waits for its pipes to end."""
+    for pipe in (process.stdout, process.stderr):
+        while pipe is not None and await pipe.read(_BLOCK_BYTES):
+            pass
 
 
 async def _feed(process: asyncio.subprocess.Process, source: Iterable[bytes]) -> None:

@@ -599,7 +599,7 @@ async def test_a_dump_restored_without_its_roles_is_named_with_the_way_out(folde
 
         refused = await run("pg_restore", "--dbname=bare", dump, at=here, check=False)
 
-        assert "errors ignored on restore: 187" in refused.stderr
+        assert "errors ignored on restore" in refused.stderr
         missing = (
             r"restored without its roles: the roles reminiscence_app, .* do not exist on this server; \d+ schemas,"
             rf" tables and functions belong to 'postgres' instead of {OWNER_ROLE}; \d+ tables have no policy.*;"

@@ -63,7 +63,7 @@ class _Behind:
         (_Batches(), r"_Batches\(…\) lacks embed; wrap it in .*ServiceEmbedder"),
         (_Single(), r"_Single\(…\) lacks model_name, dimension, embed; wrap it in .*ServiceEmbedder"),
         (_Nameless(), r"_Nameless\(…\) lacks model_name, dimension; inherit from agent_reminiscence.BaseEmbedder"),
-        (HashEmbedder, r"=HashEmbedder lacks model_name, dimension, embed; pass an object, HashEmbedder\(\), instead of the class"),
+        (HashEmbedder, r"=HashEmbedder lacks model_name, dimension, embed; pass an object, HashEmbedder\(\), instead"),
         ("text-embedding-3-small", r"str\(…\) lacks model_name, dimension, embed; inherit from"),
     ],
 )

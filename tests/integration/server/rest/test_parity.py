@@ -249,7 +249,7 @@ async def test_writes_answer_what_the_memory_returns(rest: Rest) -> None:
         await rest.client.post(
             f"{created.headers['location']}/restore",
             json={"version": 1, "actor": "bot"},
-            headers={"If-Match": '"5"'},
+            headers={"If-Match": '"6"'},
         ),
         await rest.client.put(
             "/v1/profiles/plans",
@@ -283,7 +283,7 @@ async def test_writes_answer_what_the_memory_returns(rest: Rest) -> None:
         await memory.admin.report_outcome("joe", RUN, success=True, note="Fine.", actor="bot"),
         await memory.admin.archive("joe", kept.id, end_chunks=True, actor="bot"),
         await memory.admin.unarchive("joe", kept.id, actor="bot"),
-        await memory.admin.restore_version("joe", kept.id, 1, expected_version=5, actor="bot"),
+        await memory.admin.restore_version("joe", kept.id, 1, expected_version=6, actor="bot"),
         await memory.admin.profiles.define(
             "joe", "plans", "When does Ana ship?", "daily", max_tokens=100, refresh_tokens=2_000
         ),

@@ -172,8 +172,11 @@ class StoredMemory(FrozenModel):
     had_expiry: bool = Field(default=False, description="Whether any version of it had an `expires_at`.")
 
     def has_expired(self, now: datetime) -> bool:
-        """Whether its time is over, whether or not an event has recorded that."""
-        return self.expires_at is not None and self.expires_at <= now
+        """Whether its time is over, whether or not an event has recorded that.
+
+        What was recorded stays so for a clock that is behind the one it was recorded by.
+        """
+        return self.expired_at is not None or (self.expires_at is not None and self.expires_at <= now)
 
 
 class StoredChunk(FrozenModel):

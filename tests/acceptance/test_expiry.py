@@ -265,6 +265,21 @@ async def _reviewed_at(memory: AgentMem, tenant: str) -> datetime:
     return moment
 
 
+async def test_what_was_recorded_stays_for_a_clock_that_is_behind(memory: AgentMem, clock: SetClock) -> None:
+    """Clocks differ: one machine has recorded it, and for another its time is not over."""
+    until = clock() + DAY
+    note = await memory.create_active_memory(TENANT, "Offer", OFFER, expires_at=until)
+    clock.now = until
+    await memory.admin.review(TENANT)
+    clock.now = until - HOUR
+    assert await _found(memory) == []
+    with pytest.raises(InvalidInputError, match=" expired on "):
+        await memory.admin.unarchive(TENANT, note.id)
+    with pytest.raises(InvalidInputError, match=" expired on "):
+        await memory.update_active_memory(TENANT, note.id, expires_at=until + DAY)
+    assert await _found(memory) == []
+
+
 async def test_nothing_is_made_of_an_expired_memory(memory: AgentMem, clock: SetClock) -> None:
     """It is neither consolidated nor promoted."""
     fact = "Release 2.4 ships on Friday 12 June with the Atlas installer of Maria Silva."

@@ -664,7 +664,7 @@ async def _attempt(world: World, call: Call | Together, lost: tuple[type[Excepti
     except InvalidInputError as error:
         # A reflection on something that was erased meanwhile is refused.
         # And so is a version from which on a memory would have expired before it began.
-        told = ("was archived on", "which is erased", "is not after occurred_at")
+        told = ("was archived on", " expired on ", "which is erased", "is not after occurred_at")
         if not any(words in str(error) for words in told):
             raise
 

@@ -154,6 +154,17 @@ async def _archive(memory: AgentMem, text: str) -> None:
     await memory.admin.archive(_TENANT, note.id, actor=text)
 
 
+async def _unarchive(memory: AgentMem, text: str) -> None:
+    note = await memory.create_active_memory(_TENANT, "Keys", "None yet.")
+    await memory.admin.archive(_TENANT, note.id)
+    await memory.admin.unarchive(_TENANT, note.id, actor=text)
+
+
+async def _restore_version(memory: AgentMem, text: str, **others: Any) -> None:
+    note = await memory.create_active_memory(_TENANT, "Keys", "None yet.")
+    await memory.admin.restore_version(_TENANT, note.id, 1, actor=text, **others)
+
+
 async def _erase(memory: AgentMem, text: str) -> None:
     note = await memory.create_active_memory(_TENANT, "Keys", "None yet.")
     await memory.admin.erase(_TENANT, memory_id=note.id, actor=text)
@@ -250,6 +261,8 @@ _IDENTIFIED: dict[str, list[_Write]] = {
     ],
     "import_memories": [lambda memory, text: memory.admin.import_memories(_TENANT, [_imported("tea")], actor=text)],
     "archive": [_archive, lambda memory, text: memory.admin.archive(_TENANT, key=text)],
+    "unarchive": [_unarchive],
+    "restore_version": [_restore_version, lambda memory, text: _restore_version(memory, "Tea", idempotency_key=text)],
     "erase": [_erase],
     "profiles": [
         lambda memory, text: memory.admin.profiles.define(_TENANT, text, "Who is Ann?"),

@@ -26,6 +26,7 @@ from pydantic_ai.models.test import TestModel
 
 from agent_reminiscence import AgentMem, AgentModels, Config
 from agent_reminiscence.agents import memory_updater
+from agent_reminiscence.domain.usage import ModelSpending
 from agent_reminiscence.exceptions import AgentError, ConfigurationError, InvalidInputError, RedactionError, StoreError
 from agent_reminiscence.redaction.redactor import Redaction
 from tests.acceptance.conftest import Silence, SocketServer, dsn
@@ -90,7 +91,7 @@ async def test_what_a_model_proposes_is_written_with_its_label(config: MakeConfi
         assert (created.conversation_id, created.actor) == ("planning", "planner")
         assert report.usage is not None
         (usage,) = (await memory.admin.usage("agent-1")).models
-        assert (usage.requests, usage) == (3, report.usage)
+        assert (usage.requests, usage) == (3, ModelSpending(**report.usage.model_dump()))
         assert "Basil" not in model.shown
         assert (await memory.admin.verify("agent-1")).ok
 

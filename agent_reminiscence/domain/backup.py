@@ -39,7 +39,7 @@ class BackupReport(FrozenModel):
 class RestoreReport(FrozenModel):
     """A backup that was restored; whether its memories match their ledgers is `verify`'s to say."""
 
-    target: str = Field(description="The data folder, or user@host:port/database.")
+    target: str = Field(description="In words: the data folder '…', or database '…'.")
     seconds: float
     migrations_applied: tuple[str, ...] = Field(description="What brought an older backup up to this release.")
     contents: BackupContents

@@ -23,12 +23,13 @@ SELECT pg_export_snapshot() AS snapshot, clock_timestamp() AS taken_at;
 -- name: describe_contents
 -- What is dumped, as the snapshot has it.
 SELECT current_setting('server_version') AS server_version, e.extversion AS vector_version,
-    e.extnamespace::regnamespace::text AS vector_schema,
+    n.nspname AS vector_schema,
     (SELECT count(*) FROM reminiscence.schema_migration) AS migrations,
     (SELECT value FROM reminiscence.schema_parameter WHERE name = 'procrastinate_schema') AS jobs_version,
     (SELECT count(*) FROM reminiscence.memory_stream) AS streams,
     (SELECT coalesce(sum(head), 0)::bigint FROM reminiscence.memory_stream) AS events
 FROM pg_extension AS e
+JOIN pg_namespace AS n ON n.oid = e.extnamespace
 WHERE e.extname = 'vector';
 
 -- name: describe_target
@@ -39,7 +40,12 @@ SELECT (
         JOIN pg_namespace AS n ON n.oid = c.relnamespace
         WHERE n.nspname = ANY($(schemas)p::text[])
     ) AS relations,
-    (SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'vector') AS vector_schema;
+    (
+        SELECT n.nspname
+        FROM pg_extension AS e
+        JOIN pg_namespace AS n ON n.oid = e.extnamespace
+        WHERE e.extname = 'vector'
+    ) AS vector_schema;
 
 -- name: create_extension
 -- In the schema that the dump names its types with.

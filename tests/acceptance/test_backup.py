@@ -22,7 +22,7 @@ from agent_reminiscence.config.constants import EMBEDDED_DATABASE, EMBEDDED_LOGI
 from agent_reminiscence.database.connection import ConnectionSettings, open_connection
 from agent_reminiscence.database.embedded import EmbeddedPostgres, server_binaries
 from agent_reminiscence.database.migrations import SchemaParameters, migrations
-from agent_reminiscence.database.schema import migrate
+from agent_reminiscence.database.schema import lock_schema, migrate
 from agent_reminiscence.domain.backup import BackupContents
 from agent_reminiscence.domain.progress import Step
 from agent_reminiscence.services.transfer.backup import back_up, restore
@@ -31,12 +31,13 @@ from agent_reminiscence.services.transfer.new_file import NewFile
 from agent_reminiscence.services.upkeep.doctor import diagnose
 from tests.acceptance.conftest import SocketServer, TcpServer, dsn
 from tests.conftest import TEST_SETTINGS, settings_for
-from tests.support.command_line import CHECKOUT, CommandLine, clean_environment
+from tests.support.command_line import CHECKOUT, CommandLine, clean_environment, environment
 from tests.support.factories import fill_tenant, stored_rows
 from tests.support.oldest_postgres import oldest_programs
 
 _QUESTION = "Where is the spare key of the blue cabin?"
 _ANSWER = "behind the old clock"
+_PAUSE_SECONDS = 0.02
 
 
 @pytest.fixture
@@ -411,8 +412,9 @@ async def test_a_managed_servers_backup_is_restored_into_an_embedded_server(
         tcp_server.superuser("postgres"),
         "elsewhere",
         owner=tcp_server.ADMINISTRATOR,
-        script=f"CREATE SCHEMA extensions AUTHORIZATION {tcp_server.ADMINISTRATOR};"
-        " CREATE EXTENSION vector SCHEMA extensions",
+        # A name that has to be quoted.
+        script=f'CREATE SCHEMA "Our extensions" AUTHORIZATION {tcp_server.ADMINISTRATOR};'
+        ' CREATE EXTENSION vector SCHEMA "Our extensions"',
     ) as name:
         parameters = SchemaParameters(2, 64, "hash-64")
         await migrate(tcp_server.administrator(name), login=tcp_server.LOGIN, parameters=parameters)
@@ -481,6 +483,81 @@ async def test_a_restore_that_the_server_refuses_leaves_the_database_as_it_was(
             db.close()
         await restore(config, small, admin_dsn=administrator)
         await _check_copy(config, "ana")
+
+
+@pytest.mark.thorough
+async def test_a_grant_to_a_role_that_the_new_server_lacks_is_named_with_the_way_out(
+    socket_server: SocketServer, folder: Path
+) -> None:
+    """A dump has the grants of a database and none of its roles; those that are not ours are the administrator's."""
+    name = await socket_server.create_database()
+    config = settings_for(dsn(socket_server.login(name)))
+    async with AgentMem(config) as memory:
+        await memory.create_active_memory("ana", "Key", f"The spare key of the blue cabin hangs {_ANSWER}.")
+    db = await open_connection(socket_server.superuser(name))
+    await db.execute_script('CREATE ROLE "Reports"; GRANT SELECT ON reminiscence.memory_stream TO "Reports"')
+    db.close()
+    await back_up(config, folder / "x.backup", admin_dsn=dsn(socket_server.superuser(name)))
+    await socket_server.drop_database(name)
+    superuser = socket_server.superuser("postgres")
+    db = await open_connection(superuser)
+    try:
+        await db.execute_script('DROP ROLE "Reports"')
+        async with _empty_database(superuser, "reported", owner=superuser.user) as copy:
+            config, administrator = settings_for(dsn(socket_server.login(copy))), dsn(socket_server.superuser(copy))
+            with pytest.raises(
+                StoreError, match=r'role "Reports" does not exist.*Run CREATE ROLE "Reports" here first'
+            ):
+                await restore(config, folder / "x.backup", admin_dsn=administrator)
+
+            await db.execute_script('CREATE ROLE "Reports"')
+            await restore(config, folder / "x.backup", admin_dsn=administrator)
+
+            await _check_copy(config, "ana")
+    finally:
+        await db.execute_script('DROP ROLE IF EXISTS "Reports"')
+        db.close()
+
+
+@pytest.mark.thorough
+async def test_a_restore_that_is_interrupted_while_it_verifies_says_that_everything_is_there(
+    socket_server: SocketServer, small: Path
+) -> None:
+    """A second restore would be refused then, so the message names what is left to do."""
+    superuser = socket_server.superuser("postgres")
+    async with _empty_database(superuser, "unverified", owner=superuser.user) as name:
+        settings = settings_for(dsn(socket_server.login(name)))
+        inside = socket_server.superuser(name)
+        db = await open_connection(inside)
+        # What is loaded in one transaction is seen at its end. Whoever verifies waits for this lock.
+        hold = "LOCK TABLE reminiscence.memory_event IN ACCESS EXCLUSIVE MODE"
+        waiting = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'reminiscence.memory_event'::regclass"
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "agent_reminiscence.cli", "restore", small, "--admin-dsn", dsn(inside)),
+            env=clean_environment() | {"PYTHONPATH": str(CHECKOUT)} | environment(settings),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            await lock_schema(db)
+            while not await db.fetch_all("SELECT 1 FROM pg_tables WHERE tablename = 'memory_event'"):
+                assert process.returncode is None
+                await db.execute_script(f"SELECT pg_advisory_unlock_all(); SELECT pg_sleep({_PAUSE_SECONDS})")
+                await lock_schema(db)
+            await db.execute_script(f"BEGIN; {hold}; SELECT pg_advisory_unlock_all()")
+            while not await db.fetch_all(waiting):
+                assert process.returncode is None
+                await db.execute_script(f"SELECT pg_sleep({_PAUSE_SECONDS})")
+            process.send_signal(signal.SIGINT)
+            _, complaints = await process.communicate()
+        finally:
+            db.close()
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+        assert process.returncode == 130
+        assert "everything was restored into database 'unverified', but not verified" in complaints.decode()
+        await _check_copy(settings, "ana")
 
 
 @pytest.mark.thorough

@@ -179,6 +179,8 @@ def _newer(path: Path, version: int) -> InvalidInputError:
 @contextmanager
 def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
     with path.open("rb") as file:
+        if not file.seekable():
+            raise InvalidInputError(f"{path} is a pipe; a backup is read more than once, so store it in a file first")
         start = file.read(8)
         try:
             archive = zipfile.ZipFile(file)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import zipfile
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -117,6 +119,19 @@ def test_another_archive_and_no_file_are_named(tmp_path: Path) -> None:
         BackupFile.open(tmp_path)
     with pytest.raises(InvalidInputError, match="cannot be read: No such file or directory"):
         BackupFile.open(tmp_path / "nothing")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such pipes")
+def test_a_pipe_is_named(whole: Path) -> None:
+    """As a shell makes of `<(age --decrypt …)`; a backup is checked first, and then read again."""
+    reader, writer = os.pipe()
+    try:
+        os.write(writer, whole.read_bytes()[:1_000])
+        os.close(writer)
+        with pytest.raises(InvalidInputError, match=r"is a pipe; .*store it in a file first"):
+            BackupFile.open(Path(f"/dev/fd/{reader}"))
+    finally:
+        os.close(reader)
 
 
 def test_a_changed_byte_is_found(whole: Path) -> None:

@@ -230,8 +230,10 @@ def _create_system_user() -> str:
     options = ["--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
     refusal = ""
     try:
-        _PROGRAMS_CACHE.mkdir(parents=True, exist_ok=True)
-        with (_PROGRAMS_CACHE / "user.lock").open("w") as lock:
+        _PROGRAMS_CACHE.mkdir(0o755, parents=True, exist_ok=True)
+        # Whoever may open a file may lock it, and so keep root waiting.
+        descriptor = os.open(_PROGRAMS_CACHE / "user.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        with os.fdopen(descriptor, "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             for _ in range(_USER_ATTEMPTS):
                 if _system_entry() is not None:

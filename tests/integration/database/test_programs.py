@@ -246,3 +246,21 @@ def test_one_process_at_a_time_creates_the_servers_user(tmp_path: Path, monkeypa
     with ThreadPoolExecutor(4) as pool:
         assert len(list(pool.map(refusal, range(4)))) == 4
     assert log.read_text().split() == ["begun", "ended"] * 8
+
+
+def test_only_root_writes_into_its_folder_and_holds_its_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever root's umask is: programs that root starts lie there, and who may open a file may lock it."""
+    _executable(tmp_path / "useradd", "exit 1")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(programs, "SYSTEM_USER", "reminiscence-missing")
+    monkeypatch.setattr(programs, "_PROGRAMS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr(programs, "_USER_ATTEMPTS", 1)
+    usual = os.umask(0)
+    try:
+        with pytest.raises(ConfigurationError, match="cannot be created"):
+            programs.system_account()
+    finally:
+        os.umask(usual)
+
+    assert stat.S_IMODE((tmp_path / "cache").stat().st_mode) == 0o755
+    assert stat.S_IMODE((tmp_path / "cache" / "user.lock").stat().st_mode) == 0o600

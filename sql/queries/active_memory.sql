@@ -266,10 +266,11 @@ WITH updated AS (
 SELECT version FROM updated;
 
 -- name: make_due
--- The memory takes no more turns, so what was not consolidated yet is due.
+-- The memory takes no more turns, so what was not consolidated yet is due, unless the memory has expired.
 UPDATE active_memory
 SET due_version = version
-WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND consolidated_version < version;
+WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND consolidated_version < version
+    AND expired_at IS NULL;
 
 -- part: of_conversation
 -- A conversation's keys have a prefix in common, and a number of as many digits; other keys with that prefix are a

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agent_reminiscence import AgentMem, Config, Filter, InvalidInputError, MemoryNotFoundError, sync
+from agent_reminiscence import AgentMem, Config, Filter, InvalidInputError, MemoryNotFoundError, Turn, sync
 from tests.support.command_line import command_line
 from tests.support.fakes import SetClock
 
@@ -256,13 +257,17 @@ async def test_a_worker_comes_when_a_memory_expires(memory: AgentMem, clock: Set
 
 
 async def _reviewed_at(memory: AgentMem, tenant: str) -> datetime:
+    moment: datetime = (await _stream(memory, tenant))["review_at"]
+    return moment
+
+
+async def _stream(memory: AgentMem, tenant: str) -> Mapping[str, Any]:
     async with memory._ready().services.runtime.store.transaction(tenant, read_only=True) as db:
         row = await db.fetch_one(
-            "SELECT review_at FROM memory_stream WHERE external_id = $(tenant)p", {"tenant": tenant}
+            "SELECT review_at, work_at, due_at FROM memory_stream WHERE external_id = $(tenant)p", {"tenant": tenant}
         )
     assert row is not None
-    moment: datetime = row["review_at"]
-    return moment
+    return row
 
 
 async def test_what_was_recorded_stays_for_a_clock_that_is_behind(memory: AgentMem, clock: SetClock) -> None:
@@ -291,6 +296,17 @@ async def test_nothing_is_made_of_an_expired_memory(memory: AgentMem, clock: Set
     assert (report.consolidated, report.promoted) == (False, 0)
     kinds = [event.kind for event in await memory.ledger.read(TENANT)]
     assert kinds == ["memory.created", "memory.archived"]
+
+
+async def test_an_expired_memory_is_not_due_any_more(memory: AgentMem, clock: SetClock) -> None:
+    """A long text is due at once; nothing is when it is over, and verification agrees."""
+    text = "\n\n".join(f"Chair {number} of the summer sale costs {number} euros." for number in range(1000))
+    await memory.create_active_memory(TENANT, "Offer", text, expires_at=clock() + DAY)
+    assert (await _stream(memory, TENANT))["due_at"] is not None
+    clock.now += DAY
+    await memory.admin.review(TENANT)
+    assert (await _stream(memory, TENANT))["due_at"] is None
+    assert (await memory.admin.verify(TENANT)).ok
 
 
 async def test_what_repeats_an_expired_memory_stays(memory: AgentMem, clock: SetClock) -> None:
@@ -388,6 +404,41 @@ async def test_a_conversation_goes_on_after_a_memory_of_it_has_expired(memory: A
     assert [turn.text for turn in await talk.turns()] == ["I like jasmine tea."]
 
 
+async def test_the_next_memory_of_a_conversation_makes_nothing_of_an_expired_one(
+    memory: AgentMem, clock: SetClock
+) -> None:
+    """It completes it. What is over is not consolidated, so it must not be due, which a worker would find for ever."""
+    talk = memory.conversation(TENANT, "chat-1")
+    first = await talk.add("user", "The code of the door is 4711.")
+    await memory.update_active_memory(TENANT, first.id, expires_at=clock() + HOUR)
+    clock.advance(HOUR)
+    await memory.admin.review(TENANT)
+    await talk.add("user", "I like jasmine tea.")
+    report = await memory.admin.run_due(TENANT)
+    assert (report.consolidated, report.error) == ((), None)
+    assert (await _stream(memory, TENANT))["work_at"] is None
+    assert (await memory.admin.verify(TENANT)).ok
+
+
+async def test_turns_that_are_said_when_the_memory_is_over_are_in_the_next_one(
+    memory: AgentMem, clock: SetClock
+) -> None:
+    """Their time may be ahead of the clock, and so behind an end that has not come yet; none of them is lost."""
+    talk = memory.conversation(TENANT, "chat-1")
+    first = await talk.add("user", "The code of the door is 4711.")
+    until = clock() + timedelta(minutes=2)
+    await memory.update_active_memory(TENANT, first.id, expires_at=until)
+    before, after = (
+        Turn(speaker="user", text="It is 4712 now.", time=clock()),
+        Turn(speaker="user", text="Hi.", time=until),
+    )
+    second = await talk.add_turns([before, after])
+    texts = [one.content for one in await memory.get_active_memories(TENANT)]
+    assert [len(text.splitlines()) for text in texts] == [2, 1]
+    assert second.id != first.id
+    assert [turn.text for turn in await talk.turns()][1:] == ["It is 4712 now.", "Hi."]
+
+
 async def test_an_erasure_takes_the_end_along(memory: AgentMem, clock: SetClock) -> None:
     """What was recorded of an erased memory is gone, and the rest is as if it had never been."""
     until = clock() + DAY
@@ -435,6 +486,17 @@ async def test_what_has_expired_is_not_taken_back(memory: AgentMem, clock: SetCl
                 await memory.admin.restore_version(TENANT, note.id, 1)
         await memory.admin.review(TENANT)
     assert await _found(memory) == []
+    assert (await memory.admin.verify(TENANT)).ok
+
+
+async def test_what_is_taken_back_gets_the_key_of_what_has_expired(memory: AgentMem, clock: SetClock) -> None:
+    """Whether or not a worker has recorded that the key is free."""
+    old = await memory.create_active_memory(TENANT, "Units", "Imperial units.", key="units")
+    await memory.admin.archive(TENANT, old.id)
+    await memory.create_active_memory(TENANT, "Units", "Metric units.", key="units", expires_at=clock() + HOUR)
+    clock.advance(HOUR)
+    assert (await memory.admin.unarchive(TENANT, old.id)).key == "units"
+    assert [one.id for one in await memory.get_active_memories(TENANT, keys=["units"])] == [old.id]
     assert (await memory.admin.verify(TENANT)).ok
 
 

@@ -34,6 +34,7 @@ class Expiry:
     ) -> None:
         self._store = store
         self._active = repositories.tables.active
+        self._ledger = repositories.events
         self._projector = projector
         self._clock = clock
 
@@ -45,6 +46,19 @@ class Expiry:
         await self._projector.record(
             db, request.event(EventKind.ARCHIVED, payload.model_dump(mode="json"), memory.expires_at)
         )
+        # It may have been the only memory to consolidate.
+        await self._ledger.clear_due(db, memory.external_id)
+
+    async def find_holder(self, db: SqlExecutor, external_id: str, key: str) -> StoredMemory | None:
+        """The active memory that has a key, in a transaction that has locked the stream.
+
+        One that has expired gives its key up: its expiry is recorded.
+        """
+        holder = await self._active.find_by_key(db, external_id, key)
+        if holder is not None and holder.has_expired(self._clock()):
+            await self.record(db, holder)
+            return None
+        return holder
 
     async def record_due(self, external_id: str) -> int:
         """Record all expiries of a stream whose time has come; returns how many.

@@ -101,7 +101,12 @@ class MemoryCreation:
             completes: The memory before it, which takes no more turns.
         """
         (payload,) = await plan_creations([request], self._writes.language)
-        if completes is not None and completes.consolidated_version < completes.version:
+        if (
+            completes is not None
+            and completes.consolidated_version < completes.version
+            # Nothing is made of what is over.
+            and not completes.has_expired(self._clock())
+        ):
             payload = payload.model_copy(update={"completes": completes.memory_id})
         return await self._record(db, request, payload, made)
 
@@ -124,16 +129,10 @@ class MemoryCreation:
         return Written(memory, outcome, event, has_vectors=has_vectors)
 
     async def _find_holder(self, db: SqlExecutor, request: CreateRequest) -> StoredMemory | None:
-        """The active memory that has the request's key; exact under the stream's lock.
-
-        One that has expired gives its key up.
-        """
+        """The active memory that has the request's key; exact under the stream's lock."""
         if request.key is None:
             return None
-        holder = await self._tables.active.find_by_key(db, request.external_id, request.key)
-        if holder is not None and holder.has_expired(self._clock()):
-            await self._expiry.record(db, holder)
-            return None
+        holder = await self._expiry.find_holder(db, request.external_id, request.key)
         if holder is not None and request.if_exists == "error":
             raise MemoryExistsError(request.external_id, request.key, holder.memory_id)
         return holder

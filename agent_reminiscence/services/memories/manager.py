@@ -56,7 +56,7 @@ class MemoryManager:
         self._updates = MemoryUpdates(runtime, projector, vectors, self._writes)
         self._appends = MemoryAppends(runtime, projector, vectors, self._writes)
         self._creation = MemoryCreation(runtime, projector, vectors, self._writes, self._updates, self._appends, expiry)
-        self._restoring = MemoryRestoring(runtime, projector, self._writes, self._updates)
+        self._restoring = MemoryRestoring(runtime, projector, self._writes, self._updates, expiry)
         self.talks = Talks(runtime, projector, vectors, self._writes, self._creation, self._appends)
 
     async def create(self, request: CreateRequest) -> ActiveMemory:

@@ -16,6 +16,7 @@ from agent_reminiscence.domain.payloads import ChunkEntry, LanguageOrigin, Memor
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import InvalidInputError, MemoryExistsError, MemoryNotFoundError
 from agent_reminiscence.resilience.retries import repeated
+from agent_reminiscence.services.ledger.expiry import Expiry
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import UnarchiveRequest, UpdateRequest
 from agent_reminiscence.services.memories.first_said import date_entries
@@ -32,7 +33,14 @@ _LAST_POSITION = 2**63 - 1
 class MemoryRestoring:
     """Appends `memory.unarchived`, and updates that repeat an earlier version."""
 
-    def __init__(self, runtime: Runtime, projector: Projector, writes: MemoryWrites, updates: MemoryUpdates) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        projector: Projector,
+        writes: MemoryWrites,
+        updates: MemoryUpdates,
+        expiry: Expiry,
+    ) -> None:
         self._store = runtime.store
         self._tables = runtime.repositories.tables
         self._ledger = runtime.repositories.events
@@ -41,6 +49,7 @@ class MemoryRestoring:
         self._projector = projector
         self._writes = writes
         self._updates = updates
+        self._expiry = expiry
 
     async def unarchive(self, asked: UnarchiveRequest) -> ActiveMemory:
         """Append `memory.unarchived`; a memory that is not archived is returned as it is.
@@ -81,7 +90,7 @@ class MemoryRestoring:
     async def _check_key(self, db: SqlExecutor, memory: StoredMemory) -> None:
         if memory.key is None:
             return
-        holder = await self._tables.active.find_by_key(db, memory.external_id, memory.key)
+        holder = await self._expiry.find_holder(db, memory.external_id, memory.key)
         if holder is not None:
             raise MemoryExistsError(memory.external_id, memory.key, holder.memory_id, archived_id=memory.memory_id)
 

@@ -167,7 +167,8 @@ def _next_part(
     if (
         last is None
         or last.archived_at is not None
-        or last.has_expired(now)
+        # A turn may be said later than now, by another clock.
+        or last.has_expired(max(now, _time(turns[0])))
         or _day(turns[0]) > day_of(last.occurred_at)
         or last.characters + 1 + len(turn_text(turns[0])) > CONVERSATION_MEMORY_CHARACTERS
     ):
@@ -181,6 +182,7 @@ def _next_part(
         if part and (
             size > CONVERSATION_MEMORY_CHARACTERS
             or _day(turn) > day
+            or (not is_next and last is not None and last.has_expired(_time(turn)))
             or source_of(turn.speaker, default) != source_of(part[0].speaker, default)
         ):
             break
@@ -189,5 +191,9 @@ def _next_part(
 
 
 def _day(turn: Turn) -> date:
+    return day_of(_time(turn))
+
+
+def _time(turn: Turn) -> datetime:
     assert turn.time is not None, "a turn without a time gets one"
-    return day_of(turn.time)
+    return turn.time

@@ -27,10 +27,11 @@ WHERE external_id = $(external_id)p AND name = $(name)p
     END;
 
 -- name: find_expired_cited
--- Which of some memories had expired at as_of, by what was known at known_at.
-SELECT id AS memory_id
-FROM expired_memories($(external_id)p, $(as_of)p::timestamptz, $(known_at)p::timestamptz) AS expired (id)
-WHERE id = ANY($(memory_ids)p::uuid[]);
+-- Which of some memories had expired at as_of, by what was known at known_at, whether or not an event has recorded it.
+SELECT memory_id
+FROM active_memory
+WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::uuid[]) AND had_expiry
+    AND expiry_then($(external_id)p, memory_id, $(as_of)p::timestamptz, $(known_at)p::timestamptz) <= $(as_of)p::timestamptz;
 
 -- name: knows_profile
 -- Whether there is or was a profile of this name.

@@ -24,6 +24,7 @@ from agent_reminiscence.domain.trust import SOURCES
 from agent_reminiscence.embedders.hashing import HashEmbedder
 from tests.conftest import TEST_DIMENSION, TestServer
 from tests.support.factories import superuser
+from tests.support.fakes import SetClock
 
 _NEWCOMER = "agent-2"
 _THEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -763,3 +764,31 @@ async def test_the_speakers_of_a_tenant_are_found_without_reading_what_they_said
     assert [(index.endswith("speaker_key_start_date_idx"), float(rows) <= 1) for index, rows, _ in scans] == [
         (True, True)
     ] * 2, plan
+
+
+async def test_a_search_of_the_past_does_not_read_the_ledger_of_all_that_has_expired(
+    test_server: TestServer, config: Callable[..., Config], database: str
+) -> None:
+    """A tenant may have thousands of sessions: rows tell where an event has recorded the end, or it never moved."""
+    clock = SetClock(datetime.now(UTC))
+    began, until, later = (clock() + timedelta(hours=hours) for hours in (0, 1, 2))
+    async with AgentMem(config(worker=False), clock=clock) as memory:
+        for _ in range(2):
+            await memory.create_active_memory(_NEWCOMER, "Session", "A heron.", expires_at=until)
+        moved = await memory.create_active_memory(_NEWCOMER, "Session", "A gull.", expires_at=until)
+        await memory.update_active_memory(_NEWCOMER, moved.id, expires_at=later)
+        clock.now = later
+        await memory.admin.review(_NEWCOMER)
+        rows_read = _RowsRead(test_server, database, memory)
+        for as_of, known_at, expected in ((later, later, 0), (began, later, 0), (until, moved.updated_at, 3)):
+            await rows_read.begin()
+            async with memory._ready().stores.postgres.transaction(_NEWCOMER, read_only=True) as db:
+                expired = await db.fetch_all(
+                    "SELECT id FROM expired_memories($(tenant)p, $(as_of)p::timestamptz, $(known_at)p::timestamptz)"
+                    " AS expired (id)",
+                    {"tenant": _NEWCOMER, "as_of": as_of, "known_at": known_at},
+                )
+            assert len(expired) == expected
+            if known_at == later:
+                # Nothing but what has moved is looked up, and has few events.
+                assert await rows_read.of_table("memory_event") <= (0 if as_of == later else 20), as_of

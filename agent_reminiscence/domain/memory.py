@@ -124,6 +124,7 @@ class MemoryOutline(FrozenModel):
     occurred_at: datetime
     archived_at: datetime | None
     expires_at: datetime | None
+    expired_at: datetime | None = Field(description="When an event recorded that it has expired.")
     conversation_id: str | None
     source: Source
     consolidated_version: int
@@ -137,8 +138,8 @@ class MemoryOutline(FrozenModel):
     last_chunk_id: UUID | None = Field(description="The chunk that its text ends with; None if it has none.")
 
     def has_expired(self, now: datetime) -> bool:
-        """Whether its time is over, whether or not an event has recorded that."""
-        return self.expires_at is not None and self.expires_at <= now
+        """Whether its time is over, as `StoredMemory.has_expired` says it."""
+        return self.expired_at is not None or (self.expires_at is not None and self.expires_at <= now)
 
 
 class StoredMemory(FrozenModel):

@@ -44,7 +44,7 @@ WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p;
 -- part: outline
 -- What an append has to know of a memory: all but its text.
 SELECT m.external_id, m.memory_id, m.key, m.version, m.title, m.language, m.language_origin, m.occurred_at, m.archived_at,
-    m.expires_at, m.conversation_id, m.source, m.consolidated_version, m.due_version, m.segments,
+    m.expires_at, m.expired_at, m.conversation_id, m.source, m.consolidated_version, m.due_version, m.segments,
     CASE jsonb_typeof(m.metadata -> 'speaker') WHEN 'string' THEN m.metadata ->> 'speaker' END AS speaker,
     coalesce(s.first_character, 0) + length(coalesce(s.content, m.content)) AS characters,
     CASE WHEN length(coalesce(s.content, m.content)) >= $(tail_characters)p OR s.content IS NULL

@@ -118,21 +118,24 @@ test-thorough: $(TEST) ## Run what make test leaves out because it takes long: t
 test-injection: $(TEST) ## Try every text that gives instructions on each agent; make test tries a sixth of them.
 	@$(RUN) pytest -n auto tests/acceptance/test_injection.py $(PYTEST_ARGS)
 
+# One test kills two hundred processes, one after the other.
+FULL_CHAOS := --full-chaos --timeout=3600 -o faulthandler_timeout=3660
+
 .PHONY: chaos
 chaos: $(TEST) ## Run tests/chaos with full counts: kills, tampering, erasure, random histories. Takes about 20 minutes.
-	@$(RUN) pytest -n auto --dist loadfile --full-chaos --timeout=3600 --durations=20 tests/chaos $(PYTEST_ARGS)
+	@$(RUN) pytest -n auto --dist loadfile $(FULL_CHAOS) --durations=20 tests/chaos $(PYTEST_ARGS)
 
 .PHONY: chaos-jobs
 chaos-jobs: $(TEST) ## Kill workers and the server for two minutes while memories change; is all work done exactly once?
-	@$(RUN) pytest -s --full-chaos --timeout=3600 tests/chaos/test_jobs.py $(PYTEST_ARGS)
+	@$(RUN) pytest -s $(FULL_CHAOS) tests/chaos/test_jobs.py $(PYTEST_ARGS)
 
 .PHONY: chaos-graph
 chaos-graph: $(TEST) ## Stop, kill, freeze and empty a real Neo4j under load; is the graph complete? Takes minutes.
-	@$(RUN) pytest -s --full-chaos --timeout=3600 tests/chaos/test_graph.py $(PYTEST_ARGS)
+	@$(RUN) pytest -s $(FULL_CHAOS) tests/chaos/test_graph.py $(PYTEST_ARGS)
 
 .PHONY: chaos-reembed
 chaos-reembed: $(TEST) ## Kill the process that re-embeds 10,000 chunks; does any search fail, is any vector missing?
-	@$(RUN) pytest -s --full-chaos --timeout=3600 tests/chaos/test_reembed.py $(PYTEST_ARGS)
+	@$(RUN) pytest -s $(FULL_CHAOS) tests/chaos/test_reembed.py $(PYTEST_ARGS)
 
 .PHONY: check
 check: check-format check-lint check-types check-imports check-project check-image docs ## Run all checks except the tests.

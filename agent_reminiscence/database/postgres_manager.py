@@ -44,6 +44,9 @@ _logger = logging.getLogger("agent_reminiscence.database")
 # Extra time after the statement timeout for an answer to arrive; after that the server counts as lost.
 ANSWER_GRACE_SECONDS: Final = 5.0
 
+# How long a write has not taken an answer before it is looked at twice. Taking one needs hardly any computing, so this
+# is less than what a write may be silent for; and less than a statement timeout that somebody may have lowered.
+_UNTAKEN_SECONDS: Final = 10.0
 # How long after the first look a write must still wait with the same answer to count as frozen: a process that is only
 # slow is seldom met waiting with the same one twice.
 _SECOND_LOOK_SECONDS: Final = 1.0
@@ -388,7 +391,7 @@ class PostgresManager:
         """
         frozen = await connection.fetch_all(
             _SQL["find_frozen_writes"],
-            {"application": APPLICATION_NAME, "schema": SCHEMA_NAME, "seconds": float(IDLE_WRITE_SECONDS)},
+            {"application": APPLICATION_NAME, "schema": SCHEMA_NAME, "seconds": _UNTAKEN_SECONDS},
         )
         if not frozen:
             return 0

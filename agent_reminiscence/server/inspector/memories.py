@@ -23,7 +23,7 @@ from agent_reminiscence.server.inspector.fields import Fields, uuid_of
 from agent_reminiscence.server.inspector.growth import GrowthReader
 from agent_reminiscence.server.inspector.passages import Passage, passages_of, version_of, whole
 from agent_reminiscence.server.inspector.texts import compare
-from agent_reminiscence.server.inspector.visits import Visit, go, unless_away
+from agent_reminiscence.server.inspector.visits import Visit, go
 from agent_reminiscence.server.inspector.wording import shortened
 from agent_reminiscence.server.problems import ProblemError
 
@@ -118,7 +118,7 @@ class Memories:
             older=max(len(versions) - shown, 0),
             current=current[0] if current else None,
             has_expired=not current and _is_over(history),
-            graph=await unless_away(memory, memory.admin.graph.subgraph(tenant, history.memory_id)),
+            graph=await memory.admin.graph.subgraph(tenant, history.memory_id),
             derivations=[(one, each) for one in reversed(versions) for each in reversed(one.derived)][:_PAGE],
             profiles=await _citing(visit, history.memory_id),
             position=visit.given.text("passage"),

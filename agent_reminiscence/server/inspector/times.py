@@ -21,7 +21,7 @@ from agent_reminiscence.server.inspector.drawing import as_drawn, known_by
 from agent_reminiscence.server.inspector.passages import version_of
 from agent_reminiscence.server.inspector.reading import everything
 from agent_reminiscence.server.inspector.texts import Row, compare
-from agent_reminiscence.server.inspector.visits import Visit, unless_away
+from agent_reminiscence.server.inspector.visits import Visit
 
 _MOST_EVENTS: Final = 10_000
 _MOST_TICKS: Final = 400
@@ -128,13 +128,9 @@ async def _graph(visit: Visit, as_of: datetime | None, known_at: datetime | None
         return None, None
     graph = visit.memory.admin.graph
     try:
-        found = await unless_away(
-            visit.memory, graph.neighbourhood(visit.tenant, name, hops=2, at=as_of or known_at, limit=60)
-        )
+        found = await graph.neighbourhood(visit.tenant, name, hops=2, at=as_of or known_at, limit=60)
     except EntityNotFoundError:
         return None, f"No memory names {name!r}."
-    if found is None:
-        return None, "Neo4j, which answers for the graph, does not do so now."
     if known_at is None:
         return found, None
     position = await _position_at(visit, known_at)

@@ -24,14 +24,12 @@ from agent_reminiscence.exceptions import (
     ProfileNotFoundError,
     RelationshipNotFoundError,
     ReminiscenceError,
-    StoreError,
     UsageError,
     VersionConflictError,
 )
 from agent_reminiscence.server.access.grants import Caller, Scope
 from agent_reminiscence.server.inspector.fields import Fields, of_address, of_body, uuid_of
 from agent_reminiscence.server.inspector.rendering import render
-from agent_reminiscence.server.paths import is_under, path_of
 from agent_reminiscence.server.problems import ProblemError
 
 _logger = logging.getLogger("agent_reminiscence.server")
@@ -55,18 +53,8 @@ _TITLES: Final = {
 
 
 def has_neo4j(memory: AgentMem) -> bool:
-    """Whether Neo4j answers for the graph, and not PostgreSQL."""
+    """Whether a Neo4j follows the graph, which may be behind."""
     return memory.config.neo4j_uri is not None
-
-
-async def unless_away[T](memory: AgentMem, reading: Awaitable[T]) -> T | None:
-    """What is read of the graph; None if the Neo4j that answers for it does not, so that the rest can be shown."""
-    try:
-        return await reading
-    except StoreError:
-        if not has_neo4j(memory):
-            raise
-        return None
 
 
 class _NoTenantError(Exception):
@@ -190,10 +178,5 @@ def _detail(request: Request, error: ReminiscenceError) -> str:
     """What its reader is told; the errors of stores are for whoever runs the server."""
     if _status(error) == 503:
         _logger.warning("a page could not be made: %s", type(error).__name__)
-        if has_neo4j(request.app.state.memory) and is_under(path_of(request.scope), ("/graph",)):
-            return (
-                "Neo4j, which answers for the graph, does not do so now. Everything else works without it; Now says how"
-                " far it is behind."
-            )
         return "The database does not answer as it should. Try again; the log of the server says more."
     return _MISSING.get(type(error)) or str(error)

@@ -99,7 +99,7 @@ def restore(
     """
     from agent_reminiscence.services.transfer.backup import restore as restore_backup
 
-    # Neo4j follows by itself, and what it holds is no part of the backup.
+    # Neo4j is not backed up: it is filled again from PostgreSQL.
     config = database.config(worker=False, neo4j_uri=None)
 
     async def read() -> tuple[RestoreReport, AuditReport]:

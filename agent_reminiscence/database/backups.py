@@ -58,7 +58,7 @@ async def held_snapshot(administrator: ConnectionSettings) -> AsyncIterator[Snap
     """Hold one consistent state of the database for as long as the block takes; writers do not wait.
 
     Raises:
-        ConfigurationError: There is no memory, or this login may not read all of it.
+        ConfigurationError: The database has no memory, or this login cannot read all rows.
         StoreError: The server is unavailable.
     """
     db = await open_connection(administrator)

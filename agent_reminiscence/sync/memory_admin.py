@@ -137,7 +137,7 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
 
         It is an update with the title, text, description and metadata of that version. Passages that stand in both
         texts keep their chunks, the others end, and those that come back hold from now on. They keep the trust label
-        of that version, whoever restores it. Whether the memory is pinned does not change, nor its conversation.
+        of that version, no matter who restores it. The memory stays pinned or not, and in its conversation.
 
         Args:
             version: Which one, from 1; `history` shows them.
@@ -150,7 +150,7 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
             The memory at its new version.
 
         Raises:
-            InvalidInputError: An argument is invalid, there is no such version, or the memory is archived or over.
+            InvalidInputError: An argument is invalid, the version does not exist, or the memory is archived or expired.
             MemoryNotFoundError: `external_id` has no such memory; an erased one has no versions.
             RedactionError: Your redactor failed; nothing is written.
             VersionConflictError: Another writer was first.

@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     )
     from agent_reminiscence.redaction.redactor import DefaultRedactor, Redaction, Redactor
     from agent_reminiscence.services.reflection.event_index import EventIndex
+    from agent_reminiscence.services.transfer.event_lines import read_events, write_events
 
 __all__ = [
     "AccessKey",
@@ -203,6 +204,8 @@ __all__ = [
     "WorkReport",
     "WorkTimeoutError",
     "WriteOutcome",
+    "read_events",
+    "write_events",
 ]
 
 # Where each public name is defined: the imports above, for the interpreter. A test compares the two.
@@ -346,6 +349,7 @@ _MODULES: Final = {
         "Redactor",
     ),
     "services.reflection.event_index": ("EventIndex",),
+    "services.transfer.event_lines": ("read_events", "write_events"),
 }
 _MODULE_OF: Final = {name: module for module, names in _MODULES.items() for name in names}
 # As `agent_reminiscence.exceptions`, which an eager import would have made attributes.

@@ -1,7 +1,8 @@
-"""Fixtures for tests of programs that use a memory: a real one, and for each test an `external_id` of its own.
+"""For tests of programs that use a memory: a real one, an `external_id` for each test, and events made by hand.
 
 Name the module in the `conftest.py` at the root of your tests: `pytest_plugins = ["agent_reminiscence.testing"]`.
-Otherwise nothing of it is active. It needs pytest; `agent_mem` also needs pytest-asyncio, or tests that anyio runs.
+Otherwise no fixture is active; `make_event` is a function to import. The module needs pytest; `agent_mem` also needs
+pytest-asyncio, or tests that anyio runs.
 
 PYTEST_DONT_REWRITE: there are no assertions here, and a `conftest.py` may import from here before pytest does.
 """
@@ -13,24 +14,31 @@ import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from pydantic import SecretStr
 
 from agent_reminiscence import sync
+from agent_reminiscence.config.constants import MAX_EVENT_PAYLOAD_BYTES
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.database.connection import ConnectionSettings
 from agent_reminiscence.database.embedded import EmbeddedPostgres
 from agent_reminiscence.database.migrations import SchemaParameters
+from agent_reminiscence.database.repositories.event_ledger import event_digest, next_chain
 from agent_reminiscence.database.schema import prepare_embedded
+from agent_reminiscence.domain.event import Event, EventKind
+from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.embedders.base import adapted
 from agent_reminiscence.embedders.hashing import HASH_DIMENSION, HashEmbedder
 from agent_reminiscence.embedders.protocol import Embedder
+from agent_reminiscence.services import validation
 from agent_reminiscence.sync.loop_thread import LoopThread
 
 try:
@@ -38,7 +46,7 @@ try:
 except ImportError:
     pytest_asyncio = None  # type: ignore[assignment]  # tests may do without
 
-__all__ = ["HashEmbedder"]
+__all__ = ["HashEmbedder", "make_event"]
 
 # Nobody needs the data after the run, so nothing waits for the disk. Each worker of pytest-xdist has connections.
 _SERVER_SETTINGS: Final = {
@@ -59,6 +67,66 @@ _SETTINGS: Final[Mapping[str, Any]] = {
     "graph_deadline_seconds": 30,
 }
 _PREFIX: Final = "REMINISCENCE_"
+_FIRST_EVENT_AT: Final = datetime(2026, 1, 1, tzinfo=UTC)
+_SALT: Final = bytes(16)
+_positions = count(1)
+
+
+def make_event(
+    kind: str,
+    text: str | Mapping[str, Any] = "",
+    actor: str | None = None,
+    turn: int | None = None,
+    *,
+    position: int | None = None,
+    external_id: str = "test",
+    conversation_id: str | None = None,
+    source: Source = "user",
+    occurred_at: datetime | None = None,
+) -> Event:
+    """An event as a ledger would return it, for tests of views and of other functions of events. Nothing is stored.
+
+    Args:
+        kind: Such as "agent.spoke".
+        text: What stands under `text` in the payload, or the whole payload.
+        actor: Who did it.
+        turn: Its turn.
+        position: Its place in the ledger, from 1, of which its id follows: `UUID(int=position)`. None is the one after
+            the last event that was given a place like that in this process, so that events are in the order in which
+            they were made.
+        external_id: Whose ledger it belongs to.
+        conversation_id: Its conversation.
+        source: Where it came from.
+        occurred_at: An aware datetime; None is as many minutes after the start of 2026 as `position` says.
+
+    Returns:
+        The event, with a true digest. Its `chain` is that of a first event, whatever its position.
+
+    Raises:
+        InvalidInputError: No ledger would hold such an event: of this kind, at this position or time, or with a payload
+            that is not JSON.
+    """
+    place = validation.whole_number("position", next(_positions) if position is None else position, minimum=1)
+    moment = validation.optional_moment("occurred_at", occurred_at) or _FIRST_EVENT_AT + timedelta(minutes=place)
+    payload = {"text": text} if isinstance(text, str) else text
+    event = Event(
+        external_id=validation.external_id(external_id),
+        event_id=UUID(int=place),
+        kind=kind if kind in list(EventKind) else validation.event_kind(kind),
+        payload=validation.json_object("text", payload, MAX_EVENT_PAYLOAD_BYTES),
+        occurred_at=moment,
+        source=source,
+        actor=actor,
+        conversation_id=conversation_id,
+        turn=turn,
+        position=place,
+        recorded_at=moment,
+        salt=_SALT,
+        digest=b"",
+        chain=b"",
+    )
+    digest = event_digest(event, _SALT)
+    return event.model_copy(update={"digest": digest, "chain": next_chain(b"", digest, place, moment)})
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,8 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from pydantic import ConfigDict
+
 from agent_reminiscence.domain.model import StrictModel
 from agent_reminiscence.domain.trust import Source
 
@@ -54,6 +56,9 @@ def is_user_kind(kind: str) -> bool:
 class NewEvent(StrictModel):
     """An event to append; the ledger adds position, recording time, salt and digest."""
 
+    # As in exports. Bytes are no JSON otherwise: `model_dump_json` would take them for UTF-8 and fail.
+    model_config = ConfigDict(ser_json_bytes="hex", val_json_bytes="hex")
+
     external_id: str
     event_id: UUID
     kind: str
@@ -72,7 +77,7 @@ class Event(NewEvent):
 
     `position` counts from 1 without gaps within its `external_id`; `recorded_at` increases with it.
     `digest` is the SHA-256 of `salt` and everything the caller passed; `chain` is the SHA-256 of the previous
-    event's chain and this event's digest, position and recording time.
+    event's chain and this event's digest, position and recording time. In JSON, bytes are hexadecimal.
     """
 
     position: int

@@ -23,9 +23,9 @@ from uuid import UUID
 
 from agent_reminiscence.config.constants import MAX_ID_CHARACTERS
 from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.event_json import read_event, write_event
 from agent_reminiscence.domain.event_text import indexed_event_text
 from agent_reminiscence.exceptions import InvalidInputError, NotInitializedError, ReminiscenceError, StoreError
-from agent_reminiscence.integrations.event_json import read_event, write_event
 
 _logger = logging.getLogger("agent_reminiscence.integrations")
 

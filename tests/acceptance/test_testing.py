@@ -6,10 +6,16 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import pytest
 
+from agent_reminiscence import InvalidInputError
+from agent_reminiscence.database.repositories.event_ledger import event_digest
+from agent_reminiscence.testing import make_event
 from tests.support.command_line import CHECKOUT, clean_environment
 from tests.support.processes import wait_until_ended
 
@@ -244,3 +250,33 @@ def test_what_it_is_opened_with_can_be_overridden_but_not_by_the_developers_own_
     )
 
     assert "3 passed" in printed
+
+
+def test_events_by_hand_are_as_a_ledger_returns_them() -> None:
+    """In the order in which they are made, each with a digest of what it holds."""
+    first = make_event("agent.spoke", "The mill stands still.", "ann", 1)
+    second = make_event("dice.rolled", {"eyes": 6}, conversation_id="game", source="tool")
+
+    assert (first.payload, first.actor, first.turn) == ({"text": "The mill stands still."}, "ann", 1)
+    assert (second.payload, second.actor, second.turn) == ({"eyes": 6}, None, None)
+    assert first.salt is not None
+    assert first.digest == event_digest(first, first.salt) != second.digest
+    assert second.position == first.position + 1
+    assert second.occurred_at - first.occurred_at == timedelta(minutes=1)
+    assert make_event("agent.spoke", position=9).event_id == UUID(int=9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"kind": "spoke"}, "kind 'spoke' must be lower-case words joined by dots"),
+        ({"kind": "memory.thought"}, "kind 'memory.thought' begins with 'memory.'"),
+        ({"kind": "agent.spoke", "text": {"at": object()}}, "text holds an object, which is not JSON"),
+        ({"kind": "agent.spoke", "position": 0}, "position must be"),
+        ({"kind": "agent.spoke", "occurred_at": datetime(2026, 1, 1)}, "occurred_at"),  # noqa: DTZ001 - refused
+    ],
+)
+def test_an_event_that_no_ledger_would_hold_is_refused(arguments: dict[str, Any], message: str) -> None:
+    """A test on it would prove nothing."""
+    with pytest.raises(InvalidInputError, match=message):
+        make_event(**arguments)

@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 
 from hypothesis import strategies as st
 
-from agent_reminiscence import AgentMem
+from agent_reminiscence import AgentMem, testing
 from agent_reminiscence.domain.event import Event
 
 START = datetime(2026, 3, 5, 9, tzinfo=UTC)
@@ -41,20 +41,15 @@ def make_event(
     turn: int | None = None,
     external_id: str = "village",
 ) -> Event:
-    """An event whose id follows from its position."""
-    return Event(
-        external_id=external_id,
-        event_id=event_id(position),
-        kind=kind,
-        payload={"text": text} if isinstance(text, str) else text,
-        occurred_at=START + timedelta(minutes=position),
-        actor=actor,
-        turn=turn,
+    """An event whose id and times follow from its position."""
+    return testing.make_event(
+        kind,
+        text,
+        actor,
+        turn,
         position=position,
-        recorded_at=START + timedelta(minutes=position),
-        salt=b"salt",
-        digest=b"",
-        chain=b"",
+        external_id=external_id,
+        occurred_at=START + timedelta(minutes=position),
     )
 
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.event_json import read_event, write_event
 from agent_reminiscence.domain.trust import SOURCES
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.integrations.event_json import read_event, write_event
 from tests.support.ledger_events import make_event
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -70,7 +70,7 @@ def test_what_is_written_is_read_as_it_was(event: Event) -> None:
 )
 def test_what_would_come_back_as_something_else_is_refused(payload: dict[str, Any]) -> None:
     """The message names the event and does not quote it."""
-    event = make_event(7, payload | {"text": "the miller hides a key"})
+    event = make_event(7).model_copy(update={"payload": payload | {"text": "the miller hides a key"}})
 
     with pytest.raises(InvalidInputError, match=f"the payload of event {event.event_id} is not JSON") as refused:
         write_event(event)
@@ -81,7 +81,7 @@ def test_what_would_come_back_as_something_else_is_refused(payload: dict[str, An
 @pytest.mark.parametrize("text", [write_event(make_event(7, "the miller hides a key")), "[]", '{"kind": "secret"}'])
 def test_what_is_no_event_is_refused_without_quoting_it(text: str, cut: int) -> None:
     """Rows of somebody else's store may be anything."""
-    with pytest.raises(ValueError, match="not an event as write_event") as refused:
+    with pytest.raises(ValueError, match=r"is not JSON|is not a JSON object|is no event") as refused:
         read_event(text[:cut])
     assert "miller" not in str(refused.value)
     assert refused.value.__cause__ is None

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Final
+from typing import Final
 
-from pydantic import BaseModel, BeforeValidator, Field
 from pydantic_ai import Agent, ModelRetry, RunContext
 
 from agent_reminiscence.agents.material import about_quotations, cut, framed, quoted
+from agent_reminiscence.domain.belief import ReflectionPlan
 from agent_reminiscence.text.folding import fold_text
 from agent_reminiscence.text.invisible import INVISIBLE
 from agent_reminiscence.text.rendering import Passage, render_lines
@@ -45,23 +45,6 @@ seven o'clock ferry arrives at eight.
 → belief="The ferry is probably late when the tide is low.", based_on=[9001, 9002, 9003]
 [9001] agent.spoke, ivo: I am keeping the boat after all. Held: [9002] agent.reflected, lea: Ivo will sell his boat.
 → belief="Ivo keeps his boat.", based_on=[9001], replaces=9002"""
-
-
-def _nothing_is_a_list(value: object) -> object:
-    """Models write null for what they leave out."""
-    return [] if value is None else value
-
-
-_Numbers = Annotated[list[int], BeforeValidator(_nothing_is_a_list)]
-
-
-class ReflectionPlan(BaseModel):
-    """What the agent concludes."""
-
-    belief: str | None = Field(description="One sentence; null if nothing new follows.")
-    based_on: _Numbers = Field(default=[], description="Events that it rests on.")
-    replaces: int | None = Field(default=None, description="A belief of the agent that it takes the place of.")
-    contradicts: _Numbers = Field(default=[], description="Beliefs of others that it says are wrong.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, NamedTuple
 from uuid import UUID
 
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from agent_reminiscence.domain.model import FrozenModel
 
@@ -25,6 +25,23 @@ class Reflection(FrozenModel):
     based_on: Annotated[tuple[UUID, ...], Field(min_length=1, description="Events that the belief rests on.")]
     replaces: UUID | None = Field(default=None, description="An earlier reflection of the same agent.")
     contradicts: tuple[UUID, ...] = Field(default=(), description="Reflections of other agents.")
+
+
+def _nothing_is_a_list(value: object) -> object:
+    """Models write null for what they leave out."""
+    return [] if value is None else value
+
+
+_Numbers = Annotated[list[int], BeforeValidator(_nothing_is_a_list)]
+
+
+class ReflectionPlan(BaseModel):
+    """What the agent concludes."""
+
+    belief: str | None = Field(description="One sentence; null if nothing new follows.")
+    based_on: _Numbers = Field(default=[], description="Events that it rests on.")
+    replaces: int | None = Field(default=None, description="A belief of the agent that it takes the place of.")
+    contradicts: _Numbers = Field(default=[], description="Beliefs of others that it says are wrong.")
 
 
 # What a reflection names as its grounds, and what its model was shown: its text may repeat any of it.

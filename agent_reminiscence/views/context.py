@@ -5,6 +5,7 @@
 ## YOUR MEMORY      beliefs, and the last events, or the most salient and the very last
 ## VISITOR          the last three things that users put into the world; always there
 ## EXTRA            what the scenario adds
+## REFLECTION       asks for a belief, if one is due and the manifest says that prompts ask
 ## OUTPUT FORMAT    the JSON schema of the answer; last, because models follow best what they read last
 """
 
@@ -15,24 +16,29 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from pydantic import BaseModel
 
+from agent_reminiscence.domain.belief import ReflectionPlan
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.text.control_tokens import clean
 from agent_reminiscence.text.tokens import TokenCounter, count_tokens
+from agent_reminiscence.views.asking import checked_answer, payload_of, write_request
 from agent_reminiscence.views.episodic import EpisodicMemory, checked_window
 from agent_reminiscence.views.index import MemoryIndex
 from agent_reminiscence.views.manifest import AgentManifest
-from agent_reminiscence.views.reflection import ReflectionMemory
+from agent_reminiscence.views.reflection import ReflectionMemory, ReflectionTracker
 from agent_reminiscence.views.salience import SalienceMemory
 from agent_reminiscence.views.visibility import INJECTED, Visibility, VisibleEvents, in_order, last_of
 from agent_reminiscence.views.wording import format_events
 
 MAX_VISITOR_EVENTS: Final = 3
+
+type Scene = str | Sequence[str] | Mapping[str, Any]
+"""What an agent finds now: text, several texts, or named values."""
 
 _SCENE, _BELIEFS, _EVENTS, _EXTRA = "scene", "beliefs", "events", "extra"
 # What is cut first when a budget runs out: the layer that lasts least.
@@ -55,6 +61,8 @@ class Context:
         cut: How many entries did not fit, of `scene`, `beliefs`, `events` and `extra`; empty if all did.
         budget: What was asked for; None is no limit. If no cutting fits, all is cut that may be, and `tokens` is more.
         shown: Every event in it, in order of position.
+        numbered: The events of YOUR MEMORY in the order of their numbers: the first is [1].
+        asks_to_reflect: Whether it asks for a reflection.
     """
 
     text: str
@@ -62,6 +70,8 @@ class Context:
     cut: Mapping[str, int]
     budget: int | None
     shown: tuple[Event, ...]
+    numbered: tuple[Event, ...] = ()
+    asks_to_reflect: bool = False
 
 
 class ContextBuilder:
@@ -70,14 +80,17 @@ class ContextBuilder:
     Args:
         manifest: Who the agent is and how it remembers. Its identity is yours and stands in the prompt word for word.
         output_type: The model of the answer, whose JSON schema ends the prompt; None: no such layer.
-        token_budget: The most tokens of a prompt; None is no limit. Identity, visitor and output format are never cut.
+            With `ask_to_reflect` in the manifest it needs a field `reflection: ReflectionPlan | None = None`.
+        token_budget: The most tokens of a prompt; None is no limit. Identity, visitor, reflection and output format are
+            never cut.
             Of the rest, events of the memory go first, then beliefs, the extra layer and the scene: whole entries, the
             oldest first, and the prompt says how many.
-        index: What ranks events if the manifest turns salience on.
+        index: What ranks events if the manifest turns salience on. One with asynchronous methods needs `recall`.
         count: Counts tokens as the model does; the default never counts too few.
 
     Raises:
-        InvalidInputError: An argument is of the wrong type, the budget is less than 1, or the index lacks a method.
+        InvalidInputError: An argument is of the wrong type, the budget is less than 1, the index lacks a method, or the
+            answer has no place for a reflection that prompts ask for.
     """
 
     def __init__(
@@ -97,6 +110,8 @@ class ContextBuilder:
             checked_window("token_budget", token_budget)
         if output_type is not None and not (isinstance(output_type, type) and issubclass(output_type, BaseModel)):
             raise InvalidInputError(f"output_type must be a Pydantic model class, not {output_type!r}")
+        if manifest.memory.ask_to_reflect:
+            checked_answer(output_type)
         self.manifest = manifest
         self.output_type = output_type
         self.token_budget = token_budget
@@ -117,31 +132,28 @@ class ContextBuilder:
     def build(
         self,
         events: Iterable[Event],
-        scene: str | Sequence[str] = "",
+        scene: Scene = "",
         turn: int | None = None,
         relevance: Mapping[UUID, float] | None = None,
     ) -> Context:
         """Build the prompt after `events`.
 
         Args:
-            scene: What the agent finds now: one entry, or several, the least important first. It is quoted as data.
+            scene: What the agent finds now: one entry, or several, the least important first, or a mapping from names
+                to values, such as `{"place": "the mill", "guests": 2}`. It is quoted as data.
             turn: The current turn, for salience; None is that of the last visible event.
             relevance: As in `SalienceMemory.visible`.
 
         Raises:
-            InvalidInputError: The events come from more than one `external_id`, or a relevance is not from 0 to 1.
+            InvalidInputError: The events come from more than one `external_id`, the scene is neither text nor JSON, or
+                as in `SalienceMemory.visible`.
         """
         follower = self.follow()
         follower.observe(events)
         return follower.build(scene, turn, relevance)
 
-    async def recall(
-        self, events: Iterable[Event], scene: str | Sequence[str] = "", turn: int | None = None
-    ) -> Context:
-        """As `build`, with the relevance that the index gives; without an index the same.
-
-        If the index fails, its error is raised: `build` goes by words instead.
-        """
+    async def recall(self, events: Iterable[Event], scene: Scene = "", turn: int | None = None) -> Context:
+        """As `build`, also with an asynchronous index. If the index fails, its error is raised."""
         follower = self.follow()
         follower.observe(events)
         return await follower.recall(scene, turn)
@@ -149,6 +161,22 @@ class ContextBuilder:
     def follow(self) -> ContextFollower:
         """The same in steps: `observe` costs what is new, except after an erasure."""
         return ContextFollower(self)
+
+    def reflection_from(self, context: Context, answer: ReflectionPlan | None) -> dict[str, Any] | None:
+        """The payload of the reflection in an agent's answer, to be appended as `agent.reflected` by the agent.
+
+        Args:
+            context: The prompt that was answered.
+            answer: The field `reflection` of the answer.
+
+        Returns:
+            None if the prompt asked for none, or the agent concluded nothing, or nothing that rests on what it was
+            shown. Numbers that the prompt did not show are left out. Otherwise the payload also names all that was
+            shown (`rests_on`): erasing any of it erases the reflection, which may repeat it.
+        """
+        if answer is None or not context.asks_to_reflect:
+            return None
+        return payload_of(answer, self.manifest.name, context.numbered, context.shown, self.visibility)
 
     def _build_extra_prompt(self) -> str:
         """What the scenario adds, word for word; '' is nothing. Quote what others wrote with `quote`."""
@@ -165,6 +193,9 @@ class ContextFollower:
         self._beliefs = builder.reflection.follow()
         self._salient = builder.salience.follow()
         self._injected: dict[UUID, Event] = {}
+        memory = builder.manifest.memory
+        threshold = memory.reflection_threshold if memory.ask_to_reflect else None
+        self._tracker = ReflectionTracker(builder.manifest.name, threshold, visibility=builder.visibility)
 
     def observe(self, events: Iterable[Event]) -> None:
         """Take in new events, and drop erased ones; others up to the last position seen are passed over.
@@ -173,7 +204,9 @@ class ContextFollower:
             InvalidInputError: The events come from more than one `external_id`.
         """
         memory = self._builder.manifest.memory
-        news = self._stream.observe(events)
+        seen = tuple(events)
+        self._tracker.observe(seen)
+        news = self._stream.observe(seen)
         for event_id in news.erased:
             self._injected.pop(event_id, None)
         self._injected.update((one.event_id, one) for one in news.events if one.kind == INJECTED)
@@ -187,7 +220,7 @@ class ContextFollower:
 
     def build(
         self,
-        scene: str | Sequence[str] = "",
+        scene: Scene = "",
         turn: int | None = None,
         relevance: Mapping[UUID, float] | None = None,
     ) -> Context:
@@ -195,7 +228,7 @@ class ContextFollower:
         layers = self._layers(scene, turn, relevance)
         return _fit(layers, self._builder.token_budget, self._builder.count)
 
-    def _layers(self, scene: str | Sequence[str], turn: int | None, relevance: Mapping[UUID, float] | None) -> _Layers:
+    def _layers(self, scene: Scene, turn: int | None, relevance: Mapping[UUID, float] | None) -> _Layers:
         """Everything that a prompt holds if its budget allows."""
         entries = _entries(scene)
         memory = self._builder.manifest.memory
@@ -217,11 +250,12 @@ class ContextFollower:
             events=events,
             visitor=visitor,
             extra=self._builder._build_extra_prompt().strip(),  # noqa: SLF001 - the hook of the class above
+            request=write_request(len(self._tracker.since)) if self._tracker.is_due else "",
             identity=self._builder.manifest.identity.strip(),
             output=_schema(self._builder.output_type),
         )
 
-    async def recall(self, scene: str | Sequence[str] = "", turn: int | None = None) -> Context:
+    async def recall(self, scene: Scene = "", turn: int | None = None) -> Context:
         """As `ContextBuilder.recall`, of all events observed; only new ones are given to the index."""
         if not self._builder.manifest.memory.use_salience:
             return self.build(scene, turn)
@@ -244,6 +278,7 @@ class _Layers:
     events: tuple[Event, ...]
     visitor: tuple[Event, ...]
     extra: str
+    request: str
     output: str
     cut: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -272,6 +307,7 @@ class _Layers:
             events=self.events[cut.get(_EVENTS, 0) :],
             visitor=self.visitor,
             extra="" if _EXTRA in cut else self.extra,
+            request=self.request,
             output=self.output,
             cut=MappingProxyType(cut),
         )
@@ -293,6 +329,7 @@ class _Layers:
             ),
             ("VISITOR", format_events(self.visitor)),
             ("EXTRA", _joined(self.extra, self._cut_note(_EXTRA))),
+            ("REFLECTION", self.request),
             ("OUTPUT FORMAT", self.output),
         ]
         return "\n\n".join(f"## {name}\n{text}" for name, text in parts if text)
@@ -317,6 +354,8 @@ def _fit(layers: _Layers, budget: int | None, count: TokenCounter) -> Context:
         cut=fitting.cut,
         budget=budget,
         shown=in_order([*fitting.remembered, *fitting.visitor]),
+        numbered=fitting.remembered,
+        asks_to_reflect=bool(fitting.request),
     )
 
 
@@ -338,11 +377,23 @@ def _fewest(layers: _Layers, fits: Callable[[int], bool]) -> int:
     return end
 
 
-def _entries(scene: str | Sequence[str]) -> tuple[str, ...]:
+def _entries(scene: Scene) -> tuple[str, ...]:
+    if isinstance(scene, Mapping):
+        return tuple(f"{name}: {_value(name, value)}" for name, value in scene.items())
     entries = (scene,) if isinstance(scene, str) else scene
     if not isinstance(entries, Sequence) or not all(isinstance(entry, str) for entry in entries):
-        raise InvalidInputError(f"scene must be text, or a list of texts, not {scene!r:.80}")
+        raise InvalidInputError(f"scene must be text, a list of texts or a mapping, not {scene!r:.80}")
     return tuple(entry for entry in entries if entry.strip())
+
+
+def _value(name: str, value: object) -> str:
+    """A value of a scene: text as it is, everything else as JSON."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"scene[{name!r}] must be text or JSON: {error}") from None
 
 
 def _joined(*texts: str) -> str:

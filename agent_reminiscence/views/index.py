@@ -6,7 +6,7 @@ import heapq
 import inspect
 import math
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, Protocol, runtime_checkable
 from uuid import UUID
@@ -59,16 +59,20 @@ class IndexAdapter:
             )
         self._index = index
 
+    def plain(self) -> PlainIndexAdapter:
+        """The same index for callers that cannot await: an asynchronous method of it is refused."""
+        return PlainIndexAdapter(self._index)
+
     async def index(self, events: tuple[Event, ...]) -> frozenset[UUID]:
         """Index `events`; returns the ids of those to be passed again."""
-        again = await _result(self._index.index(events))
+        again = await self._result(self._index.index(events))
         # An index of a user's may return anything: what is not an event is passed over.
         listed = again if isinstance(again, list | tuple) else ()
         return frozenset(event.event_id for event in listed if isinstance(event, Event))
 
     async def search(self, query: str, k: int) -> Sequence[Event]:
         """The best `k` events for `query`, best first."""
-        found: Sequence[Event] = await _result(self._index.search(query, k))
+        found: Sequence[Event] = await self._result(self._index.search(query, k))
         return found
 
     @property
@@ -78,17 +82,41 @@ class IndexAdapter:
 
     async def search_among(self, query: str, k: int, events: tuple[Event, ...]) -> Sequence[Event]:
         """The best `k` of `events`, best first, if `searches_among`."""
-        found: Sequence[Event] = await _result(getattr(self._index, "search_among")(query, k, events))  # noqa: B009
+        found: Sequence[Event] = await self._result(getattr(self._index, "search_among")(query, k, events))  # noqa: B009
         return found
 
     async def forget(self, event_ids: AbstractSet[UUID]) -> None:
         """Drop what the index holds of erased events, if it can."""
         if (forget := getattr(self._index, "forget", None)) is not None:
-            await _result(forget(event_ids))
+            await self._result(forget(event_ids))
+
+    async def _result(self, made: Any) -> Any:
+        return await run_apart(made) if inspect.isawaitable(made) else made
 
 
-async def _result(made: Any) -> Any:
-    return await run_apart(made) if inspect.isawaitable(made) else made
+class PlainIndexAdapter(IndexAdapter):
+    """Calls plain methods only, so that its own methods never wait, and `run_plain` can run what calls them."""
+
+    async def _result(self, made: Any) -> Any:
+        if inspect.isawaitable(made):
+            if inspect.iscoroutine(made):
+                made.close()
+            raise InvalidInputError(
+                f"the index {type(self._index).__name__} is asynchronous: await recall(), pass relevance=, or leave"
+                " out the index to compare words"
+            )
+        return made
+
+
+def run_plain[T](work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that waits for nothing, such as one that asks a `PlainIndexAdapter`."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    work.close()
+    raise RuntimeError("the coroutine waits for something")
 
 
 class BM25Index:

@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from agent_reminiscence.config.extras import require
 from agent_reminiscence.domain.model import StrictModel
@@ -26,7 +26,18 @@ class MemoryManifest(StrictModel):
         strict=True,
         description="Visible events after which a reflection is due; unset turns reflections off.",
     )
+    ask_to_reflect: bool = Field(
+        default=False,
+        description="Whether a prompt asks the agent for a reflection when one is due; otherwise a model writes it"
+        " (`admin.reflections`), or code of yours.",
+    )
     weights: SalienceWeights = SalienceWeights()
+
+    @model_validator(mode="after")
+    def _knows_when_to_ask(self) -> Self:
+        if self.ask_to_reflect and self.reflection_threshold is None:
+            raise ValueError("ask_to_reflect needs a reflection_threshold, which says when a reflection is due")
+        return self
 
 
 class AgentManifest(StrictModel):

@@ -26,7 +26,7 @@ from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.text.invisible import INVISIBLE
 from agent_reminiscence.text.words import analyse
 from agent_reminiscence.views.episodic import DEFAULT_WINDOW, checked_window
-from agent_reminiscence.views.index import IndexAdapter, MemoryIndex
+from agent_reminiscence.views.index import IndexAdapter, MemoryIndex, run_plain
 from agent_reminiscence.views.visibility import News, Turns, Visibility, VisibleEvents
 from agent_reminiscence.views.wording import format_events
 
@@ -102,7 +102,7 @@ class SalienceMemory:
     Args:
         agent_name: The `actor` of the agent's own events.
         window: At most this many events, from 1.
-        index: Where `recall` looks for relevance; None compares words.
+        index: Where relevance comes from; None compares words. One with asynchronous methods needs `recall`.
         language: The language whose stop words and endings are removed before words are compared.
 
     Raises:
@@ -141,23 +141,24 @@ class SalienceMemory:
         Args:
             scene: What happens now.
             turn: The current turn; None is that of the last visible event.
-            relevance: By event id, from 0 to 1, and 0 for an id that it does not name. None compares words: the share
-                of the words of event and scene that both have.
+            relevance: By event id, from 0 to 1, and 0 for an id that it does not name. None is what the index gives, as
+                in `recall`; without an index it compares words: the share of the words of event and scene that both
+                have.
 
         Raises:
-            InvalidInputError: A relevance is not from 0 to 1, or the events come from more than one `external_id`.
+            InvalidInputError: A relevance is not from 0 to 1, the events come from more than one `external_id`, or the
+                index is asynchronous and no `relevance` is passed.
         """
         follower = self.follow()
         follower.observe(events)
         return follower.visible(scene, turn, relevance)
 
     async def recall(self, events: Iterable[Event], scene: str, turn: int | None = None) -> tuple[Event, ...]:
-        """As `visible`, with the relevance that the index gives; without an index the same.
+        """As `visible`, also with an asynchronous index.
 
         The index is given the visible events and asked for more until `window` of them are ranked or it is exhausted.
         Whatever else it returns is passed over. Of n ranked events the first has relevance 1, the next 1 − 1/n … Of a
-        very long scene it is given the last 20,000 characters. If the index fails, its error is raised; `visible` goes
-        by words and needs none.
+        very long scene it is given the last 20,000 characters. If the index fails, its error is raised.
         """
         follower = self.follow()
         follower.observe(events)
@@ -248,6 +249,8 @@ class SalienceFollower:
             newest: So many places of the window are for the newest events, whatever their scores.
             without: These take no place: they are shown elsewhere.
         """
+        if relevance is None and self._memory.index is not None:
+            relevance = run_plain(self._rank(scene, self._memory.index.plain()))
         passed = {self._numbers[event_id] for event_id in without if event_id in self._numbers}
         weights, window = self._memory.weights, self._memory.window
         now = self._turns.last if turn is None else turn
@@ -278,8 +281,9 @@ class SalienceFollower:
     async def rank(self, scene: str) -> dict[UUID, float] | None:
         """The relevance of visible events according to the index; None without one."""
         index = self._memory.index
-        if index is None:
-            return None
+        return None if index is None else await self._rank(scene, index)
+
+    async def _rank(self, scene: str, index: IndexAdapter) -> dict[UUID, float]:
         await self._tell(index)
         query = INVISIBLE.sub(" ", scene)[-_MOST_QUERY_CHARACTERS:]
         wanted = min(self._memory.window, len(self._events))

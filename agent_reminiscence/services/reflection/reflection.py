@@ -11,7 +11,7 @@ from uuid import UUID
 
 from agent_reminiscence.agents.material import cut
 from agent_reminiscence.agents.model_call import Meter
-from agent_reminiscence.domain.belief import REFLECTED
+from agent_reminiscence.domain.belief import REFLECTED, ReflectionPlan
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.payloads import ModelAsked, ModelUsage, ReflectionAsked
 from agent_reminiscence.domain.reflecting import ReflectionReport
@@ -34,7 +34,7 @@ from agent_reminiscence.views.wording import as_passage
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
-    from agent_reminiscence.agents.reflector import ReflectionPlan, ReflectorDeps
+    from agent_reminiscence.agents.reflector import ReflectorDeps
 
 AGENT: Final = "reflector"
 # With fewer tokens a model could not even read the instructions and some events.

@@ -12,12 +12,12 @@ from agent_reminiscence.agents.model_call import AgentFailedError, Meter
 from agent_reminiscence.agents.models import AgentLimits
 from agent_reminiscence.agents.reflector import (
     MAX_BELIEF_CHARACTERS,
-    ReflectionPlan,
     ReflectorDeps,
     make_prompt,
     reflector_agent,
 )
 from agent_reminiscence.agents.running import run_agent
+from agent_reminiscence.domain.belief import ReflectionPlan
 from agent_reminiscence.text.rendering import Passage
 from agent_reminiscence.text.tokens import count_tokens
 from scripts import write_prompts

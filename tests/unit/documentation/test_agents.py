@@ -13,8 +13,9 @@ from agent_reminiscence.agents.memorizer import memorizer_agent
 from agent_reminiscence.agents.memorizer_plan import ConsolidationPlan
 from agent_reminiscence.agents.memory_retriever import RetrievalAnswer, retriever_agent
 from agent_reminiscence.agents.memory_updater import UpdateSummary, updater_agent
-from agent_reminiscence.agents.reflector import MAX_BELIEF_CHARACTERS, ReflectionPlan, reflector_agent
+from agent_reminiscence.agents.reflector import MAX_BELIEF_CHARACTERS, reflector_agent
 from agent_reminiscence.config import constants
+from agent_reminiscence.domain.belief import ReflectionPlan
 from agent_reminiscence.domain.payloads import Fallback
 from agent_reminiscence.services.reflection.reflection import (
     BELIEFS_SHARE,

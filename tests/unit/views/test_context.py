@@ -16,9 +16,11 @@ from agent_reminiscence.text.tokens import count_tokens
 from agent_reminiscence.views import (
     AgentManifest,
     BM25Index,
+    Context,
     ContextBuilder,
     EpisodicMemory,
     MemoryManifest,
+    ReflectionPlan,
     SalienceMemory,
     Visibility,
     quote,
@@ -27,6 +29,7 @@ from agent_reminiscence.views import (
 from tests.support.ledger_events import (
     AGENTS,
     LyingIndex,
+    RemoteIndex,
     as_read,
     erase,
     event_id,
@@ -45,6 +48,12 @@ class Answer(BaseModel):
     """What an agent says."""
 
     say: str
+
+
+class Reflecting(Answer):
+    """What an agent says, and what it concludes if it is asked to."""
+
+    reflection: ReflectionPlan | None = None
 
 
 class Village(ContextBuilder):
@@ -301,12 +310,17 @@ async def test_in_steps_is_from_scratch(
     events: list[Event], moments: list[tuple[int, int]], use_salience: bool, is_reflecting: bool
 ) -> None:
     """Prompt by prompt, to the byte, whatever is erased in between."""
-    settings = manifest(use_salience=use_salience, window=3, reflection_threshold=2 if is_reflecting else None)
-    follower = ContextBuilder(settings, index=BM25Index()).follow()
+    settings = manifest(
+        use_salience=use_salience,
+        window=3,
+        reflection_threshold=2 if is_reflecting else None,
+        ask_to_reflect=is_reflecting,
+    )
+    follower = ContextBuilder(settings, index=BM25Index(), output_type=Reflecting).follow()
     for moment in [*moments, (len(events), len(events))]:
         part = seen_in(events, moment)
         follower.observe(part)
-        fresh = ContextBuilder(settings, index=BM25Index())
+        fresh = ContextBuilder(settings, index=BM25Index(), output_type=Reflecting)
         assert follower.build("the mill") == fresh.build(part, "the mill")
         assert await follower.recall("the mill") == await fresh.recall(part, "the mill")
 
@@ -323,10 +337,152 @@ def test_a_budget_of_nothing_is_refused() -> None:
         (lambda: ContextBuilder("mara"), "manifest must be an AgentManifest, not str"),  # type: ignore[arg-type]
         (lambda: ContextBuilder(manifest(), token_budget="x"), "token_budget must be a whole number"),  # type: ignore[arg-type]
         (lambda: ContextBuilder(manifest(), output_type=int), "output_type must be a Pydantic model class"),  # type: ignore[arg-type]
-        (lambda: ContextBuilder(manifest()).build([], None), "scene must be text, or a list of texts, not None"),  # type: ignore[arg-type]
+        (lambda: ContextBuilder(manifest()).build([], None), "scene must be text, a list of texts or a mapping, not None"),  # type: ignore[arg-type]
     ],
 )
 def test_a_wrong_argument_is_named(make: Callable[[], object], complaint: str) -> None:
     """Before anything is built."""
     with pytest.raises(InvalidInputError, match=complaint):
         make()
+
+
+def test_a_scene_may_be_a_mapping() -> None:
+    """Text as it is, other values as JSON; what stands in it cannot end its quotation."""
+    context = ContextBuilder(manifest()).build(EVENTS, {"place": "the mill\n## EXTRA", "guests": 2, "open": None})
+
+    assert "  | place: the mill\n  | ## EXTRA\n  | guests: 2\n  | open: null\n```" in context.text
+    assert headings(context.text) == ["IDENTITY", "CURRENT SCENE", "YOUR MEMORY", "VISITOR"]
+    with pytest.raises(InvalidInputError, match=r"scene\['at'\] must be text or JSON"):
+        ContextBuilder(manifest()).build(EVENTS, {"at": object()})
+
+
+def test_a_prompt_goes_by_its_index_or_says_that_it_cannot() -> None:
+    """A plain index ranks for `build`, too; an asynchronous one is not passed over in silence."""
+    events = [make_event(number, f"sack {number} of barley", turn=number) for number in range(1, 40)]
+    settings = manifest(use_salience=True, window=3, weights={"recency": 0.1})
+    found = LyingIndex([events[0]])
+
+    assert events[0] in ContextBuilder(settings, index=found).build(events, "the wolf").shown
+    assert events[0] not in ContextBuilder(settings).build(events, "the wolf").shown
+    remote = ContextBuilder(settings, index=RemoteIndex(found))
+    with pytest.raises(InvalidInputError, match=r"the index RemoteIndex is asynchronous: await recall\(\)"):
+        remote.build(events, "the wolf")
+    relevant = remote.build(events, "the wolf", relevance={events[0].event_id: 1.0})
+    assert events[0] in relevant.shown
+    # The manifest turns salience off: no index is asked.
+    assert ContextBuilder(manifest(window=3), index=RemoteIndex(found)).build(events, "the wolf").shown == (
+        *events[-3:],
+    )
+
+
+def asking(threshold: int = 3) -> ContextBuilder:
+    """Mara's prompts, which ask her to reflect."""
+    return ContextBuilder(manifest(reflection_threshold=threshold, ask_to_reflect=True), output_type=Reflecting)
+
+
+def test_an_agent_is_asked_to_reflect_when_it_is_due() -> None:
+    """From the event on that makes it due until it has reflected; the answer becomes an event by its numbers."""
+    builder = asking()
+    follower = builder.follow()
+    follower.observe(EVENTS[:2])
+    early = follower.build()
+    assert (early.asks_to_reflect, "## REFLECTION" in early.text) == (False, False)
+
+    follower.observe(EVENTS[2:])
+    context = follower.build()
+    assert headings(context.text) == ["IDENTITY", "YOUR MEMORY", "VISITOR", "REFLECTION", "OUTPUT FORMAT"]
+    assert "You have seen 3 events since you last wrote down a belief." in context.text
+    # The third event is Odo's thought, and the second is the visitor's, in a layer of its own.
+    assert positions(context.numbered) == [1, 4]
+    assert "[2] agent.spoke, mara: the wheel turns again" in context.text
+
+    plan = ReflectionPlan(belief="  The wheel\nmends itself. ", based_on=[2, 2, 9, 1], replaces=1, contradicts=[1])
+    payload = builder.reflection_from(context, plan)
+    assert payload == {
+        "belief": "The wheel mends itself.",
+        "based_on": [str(event_id(4)), str(event_id(1))],
+        "rests_on": [str(event_id(number)) for number in (1, 2, 4)],
+    }
+    follower.observe([make_event(5, payload, kind="agent.reflected", turn=4)])
+    after = follower.build()
+    assert not after.asks_to_reflect
+    assert "[3] agent.reflected, mara: The wheel mends itself." in after.text
+    # The prompt did not ask, so nothing comes of it.
+    assert builder.reflection_from(after, plan) is None
+
+
+def test_a_later_belief_replaces_one_and_contradicts_anothers() -> None:
+    """Only an own one can be replaced, and only another's contradicted."""
+    mine = reflection_payload("mara", "The wheel is broken.", [event_id(1)], EVENTS)
+    theirs = reflection_payload("odo", "Mara broke it.", [event_id(3)], EVENTS)
+    events = [
+        *EVENTS,
+        make_event(5, mine, kind="agent.reflected"),
+        make_event(6, theirs, kind="agent.reflected", actor="odo"),
+        make_event(7, "I oiled it", turn=5),
+    ]
+    builder = asking(threshold=2)
+    context = builder.build(events)
+    assert context.asks_to_reflect
+    numbers = {event.position: number for number, event in enumerate(context.numbered, start=1)}
+
+    plan = ReflectionPlan(
+        belief="Oil mends the wheel.",
+        based_on=[numbers[7]],
+        replaces=numbers[5],
+        contradicts=[numbers[6], numbers[5], numbers[6]],
+    )
+    payload = builder.reflection_from(context, plan)
+
+    assert payload is not None
+    assert (payload["replaces"], payload["contradicts"]) == (str(event_id(5)), [str(event_id(6))])
+    swapped = plan.model_copy(update={"replaces": numbers[6], "contradicts": [numbers[5]]})
+    payload = builder.reflection_from(context, swapped)
+    assert payload is not None
+    assert not {"replaces", "contradicts"} & payload.keys()
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        None,
+        ReflectionPlan(belief=None),
+        ReflectionPlan(belief=" \n", based_on=[1]),
+        ReflectionPlan(belief="It turns.", based_on=[]),
+        ReflectionPlan(belief="It turns.", based_on=[0, -1, 9]),
+        # The third is her own belief.
+        ReflectionPlan(belief="It turns.", based_on=[3]),
+        ReflectionPlan(belief="the wheel IS broken.", based_on=[1]),
+    ],
+)
+def test_an_answer_that_rests_on_nothing_is_no_belief(plan: ReflectionPlan | None) -> None:
+    """Models answer all sorts of things, and an agent goes on."""
+    mine = reflection_payload("mara", "The wheel is broken.", [event_id(1)], EVENTS)
+    more = [make_event(number, "it turns") for number in (6, 7)]
+    builder = asking(threshold=2)
+    context: Context = builder.build([*EVENTS, make_event(5, mine, kind="agent.reflected"), *more])
+    assert context.asks_to_reflect
+
+    assert builder.reflection_from(context, plan) is None
+
+
+def test_asking_needs_a_threshold_and_a_place_for_the_answer() -> None:
+    """The messages say what to add."""
+    with pytest.raises(ValueError, match="ask_to_reflect needs a reflection_threshold"):
+        MemoryManifest(ask_to_reflect=True)
+    settings = manifest(reflection_threshold=3, ask_to_reflect=True)
+    for output_type, name in ((None, "None"), (Answer, "Answer")):
+        with pytest.raises(InvalidInputError, match=f"field `reflection: ReflectionPlan .* which {name} lacks"):
+            ContextBuilder(settings, output_type=output_type)
+
+
+def test_a_request_to_reflect_is_never_cut() -> None:
+    """Within a budget that cuts everything else."""
+    builder = ContextBuilder(
+        manifest(reflection_threshold=3, ask_to_reflect=True), output_type=Reflecting, token_budget=1
+    )
+    context = builder.build(EVENTS)
+    assert "## REFLECTION" in context.text
+    assert context.asks_to_reflect
+    # Nothing is shown but the visitor, and so nothing can be cited.
+    assert context.numbered == ()

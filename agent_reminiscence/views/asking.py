@@ -1,0 +1,83 @@
+"""The layer of a prompt that asks an agent to reflect, and what becomes of its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from agent_reminiscence.domain.belief import REFLECTED, ReflectionPlan
+from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.event_text import event_text
+from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.text.folding import fold_text
+from agent_reminiscence.views.reflection import reflection_payload
+from agent_reminiscence.views.visibility import Visibility
+
+FIELD: Final = "reflection"
+"""The field of an answer in which an agent reflects."""
+
+_REQUEST: Final = """\
+You have seen {number} events since you last wrote down a belief. With your answer, write down in `reflection` one
+belief that still helps you when these events are forgotten.
+- `belief`: one sentence that makes sense on its own: names, not "he" or "she"; dates or turns, not "yesterday". Prefer
+  what several events show together. Set it to null if nothing new follows.
+- `based_on`: the numbers of the entries in YOUR MEMORY that it rests on, at least one that is not a belief of yours.
+- `replaces`: the number of a belief of yours that it corrects, sharpens or combines, or null.
+- `contradicts`: the numbers of other agents' beliefs that cannot be true at the same time."""
+
+
+def checked_answer(output_type: type[BaseModel] | None) -> None:
+    """Refuse a type of answers without a place for a reflection.
+
+    Raises:
+        InvalidInputError: It lacks the field.
+    """
+    if output_type is None or FIELD not in output_type.model_fields:
+        name = "None" if output_type is None else output_type.__name__
+        raise InvalidInputError(
+            f"ask_to_reflect needs an output_type with a field `{FIELD}: ReflectionPlan | None = None`,"
+            f" which {name} lacks"
+        )
+
+
+def write_request(seen: int) -> str:
+    """Ask for a reflection on `seen` events."""
+    return _REQUEST.format(number=f"{seen:,}")
+
+
+def payload_of(
+    plan: ReflectionPlan,
+    agent_name: str,
+    numbered: Sequence[Event],
+    shown: Iterable[Event],
+    visibility: Visibility,
+) -> dict[str, Any] | None:
+    """The payload of the reflection that an agent answered with; None if it concluded nothing that can be used.
+
+    Numbers that were not shown, or not as what they are given for, are left out. A belief that then rests on nothing
+    but beliefs of the agent is none, nor is one that the agent holds already, word for word.
+
+    Args:
+        numbered: The events by their numbers in the prompt, from 1.
+        shown: Every event in the prompt: the belief may repeat any of them, so an erasure of one takes it, too.
+    """
+    by_number = dict(enumerate(numbered, start=1))
+    own = {number for number, event in by_number.items() if event.kind == REFLECTED and event.actor == agent_name}
+    others = {number for number, event in by_number.items() if event.kind == REFLECTED and event.actor != agent_name}
+    based_on = [number for number in dict.fromkeys(plan.based_on) if number in by_number]
+    belief = " ".join((plan.belief or "").split())
+    held = {fold_text(event_text(by_number[number])) for number in own}
+    if not belief or fold_text(belief) in held or own.issuperset(based_on):
+        return None
+    payload = reflection_payload(
+        agent_name,
+        belief,
+        [by_number[number].event_id for number in based_on],
+        numbered,
+        replaces=by_number[plan.replaces].event_id if plan.replaces in own else None,
+        contradicts=[by_number[number].event_id for number in dict.fromkeys(plan.contradicts) if number in others],
+        visibility=visibility,
+    )
+    return payload | {"rests_on": sorted(str(event.event_id) for event in shown)}

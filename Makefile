@@ -162,11 +162,12 @@ check-imports: $(DEV)
 
 .PHONY: check-project
 check-project: $(DEV)
-	@echo "check: dependencies, licences, repository, wheel, compose file"
+	@echo "check: dependencies, licences, repository, wheel, board and alerts, compose file"
 	@$(BIN)/python scripts/check_dependencies.py
 	@$(BIN)/python scripts/check_licences.py
 	@$(BIN)/python scripts/check_repository.py
 	@$(BIN)/python scripts/check_wheel.py
+	@$(BIN)/python scripts/write_monitoring.py --check
 	@$(RUN) check_jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml
 
 .PHONY: check-image
@@ -199,6 +200,10 @@ sync: $(DEV) ## Write agent_reminiscence/sync anew, after a public method of Age
 .PHONY: prompts
 prompts: $(DEV) ## Write docs/reference/prompts.md anew, after a prompt or the schema of an answer has changed.
 	@$(BIN)/python scripts/write_prompts.py
+
+.PHONY: monitoring
+monitoring: $(DEV) ## Write monitoring/grafana.json, after a figure or a panel has changed.
+	@$(BIN)/python scripts/write_monitoring.py
 
 .PHONY: bench-locomo
 bench-locomo: bench-data $(BENCH) ## Measure recall on real conversations. DATA=folder

@@ -64,7 +64,7 @@ def read_event(text: str) -> Event:
 
 
 def _describe(names: list[str]) -> str:
-    return f"is no event: wrong or missing {', '.join(names)}"
+    return f"is not an event: wrong or missing {', '.join(names)}"
 
 
 def _plain(value: object) -> object:

@@ -14,6 +14,7 @@ from starlette.routing import Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_reminiscence.config.installation import installed_version
+from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.domain.work import Health
 from agent_reminiscence.server.access.grants import Caller
 from agent_reminiscence.server.access.grants import Scope as AccessScope
@@ -77,7 +78,12 @@ class Metrics:
         self._malformed = Counter(
             "reminiscence_http_malformed_requests", "Requests that were no HTTP.", registry=registry
         )
-        self._recalls = Counter("reminiscence_recalls", "Questions asked of the memory.", ("via",), registry=registry)
+        self._recalls = Counter(
+            "reminiscence_recalls",
+            "Questions that the memory answered; `found` is no where even the best hits match weakly.",
+            ("via", "found"),
+            registry=registry,
+        )
         self._store_up = Gauge("reminiscence_store_up", "Whether the store answers.", registry=registry)
         self._worker_up = Gauge(
             "reminiscence_worker_up",
@@ -95,9 +101,9 @@ class Metrics:
             "reminiscence_next_job_waits_seconds", "For how long the next job could have started.", registry=registry
         )
 
-    def recalled(self, via: Literal["rest", "mcp", "inspector"]) -> None:
-        """Count a question. Whoever answers one calls this."""
-        self._recalls.labels(via).inc()
+    def recalled(self, via: Literal["rest", "mcp", "inspector"], result: RetrievalResult) -> None:
+        """Count a question by its result. Whoever answers one calls this."""
+        self._recalls.labels(via, "yes" if result.found else "no").inc()
 
     def connection_closed(self, reason: Reason) -> None:
         """Count a connection that was closed because of what its client did not do."""

@@ -121,7 +121,7 @@ async def asked(visit: Visit) -> RetrievalResult | None:
         tenant = visit.tenant_for(Scope.WRITE)
         arguments |= {"run_id": given.text("run_id"), "synthesis": given.flag("synthesis")}
     result = await visit.memory.retrieve_memories(tenant, query, **arguments)
-    visit.recalled()
+    visit.recalled(result)
     return result
 
 

@@ -214,7 +214,7 @@ def listed(memory: ActiveMemory) -> Listed:
 
 async def _search(visit: Visit, query: str, where: Filter | None) -> _Found:
     result = await visit.memory.retrieve_memories(visit.tenant, query, limit=_SEARCHED, where=where)
-    visit.recalled()
+    visit.recalled(result)
     best: dict[UUID, list[SearchHit]] = {}
     for hit in result.hits:
         best.setdefault(hit.memory_id, []).append(hit)

@@ -117,7 +117,7 @@ async def _search(visit: Visit, as_of: datetime | None, known_at: datetime | Non
     if query is None:
         return None
     found = await visit.memory.retrieve_memories(visit.tenant, query, limit=_HITS, as_of=as_of, known_at=known_at)
-    visit.recalled()
+    visit.recalled(found)
     return found
 
 

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from agent_reminiscence.core import AgentMem
+from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.exceptions import (
     AgentError,
     ConfigurationError,
@@ -95,9 +96,9 @@ class Visit:
         """Who changes something here, as the ledger names them."""
         return f"inspector/{self.caller.grant.subject}"[:256]
 
-    def recalled(self) -> None:
+    def recalled(self, result: RetrievalResult) -> None:
         """Count a question that was answered."""
-        self.request.app.state.metrics.recalled("inspector")
+        self.request.app.state.metrics.recalled("inspector", result)
 
     def named(self, name: str) -> str:
         """A part of the path."""

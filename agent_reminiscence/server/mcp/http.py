@@ -18,6 +18,7 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from agent_reminiscence.core import AgentMem
+from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.domain.strict_json import RepeatedKeyError, refuse_repeated_keys
 from agent_reminiscence.server.access.grants import Caller
 from agent_reminiscence.server.config import ServerConfig
@@ -30,7 +31,11 @@ do, and the client by its address which tools it does that with."""
 
 
 def add_mcp(
-    app: FastAPI, memory: AgentMem, config: ServerConfig, *, count_recall: Callable[[], None] = lambda: None
+    app: FastAPI,
+    memory: AgentMem,
+    config: ServerConfig,
+    *,
+    count_recall: Callable[[RetrievalResult], None] = lambda _: None,
 ) -> None:
     """Serve MCP at `PATHS`: its revision 2026-07-28, and those with a handshake.
 

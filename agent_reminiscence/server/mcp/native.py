@@ -221,7 +221,7 @@ async def _recall(call: Call, asked: RecallArguments) -> tuple[Recalled, str]:
         )
         for number, hit in enumerate(result.hits, start=1)
     ]
-    call.backing.count_recall()
+    call.backing.count_recall(result)
     omitted = {one.reason: one.count for one in result.omitted}
     standing = [
         Standing(
@@ -363,9 +363,9 @@ async def _forget(call: Call, asked: ForgetArguments) -> tuple[Forgotten, str]:
 
 async def _answer(call: Call, asked: AnswerArguments) -> tuple[Answered, str]:
     result = await call.memory.retrieve_memories(call.tenant(Scope.READ), asked.question, synthesis=True, strict=True)
+    call.backing.count_recall(result)
     if result.synthesis is None:
         raise AgentError("there is no answer")
-    call.backing.count_recall()
     answered = Answered(
         answer=result.synthesis.answer,
         is_known=result.synthesis.is_known,

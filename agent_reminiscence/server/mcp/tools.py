@@ -12,6 +12,7 @@ from mcp.server import ServerRequestContext
 from pydantic import BaseModel, ConfigDict
 
 from agent_reminiscence.core import AgentMem
+from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.server.access.grants import Caller, Scope
 from agent_reminiscence.server.mcp.schemas import lean_schema
 from agent_reminiscence.server.problems import ProblemError
@@ -40,7 +41,7 @@ class ToolRefusedError(Exception):
     """A call that is refused; the model reads the message."""
 
 
-def _count_nothing() -> None:
+def _count_nothing(_result: RetrievalResult) -> None:
     pass
 
 
@@ -57,7 +58,7 @@ class Backing:
 
     memory: AgentMem
     caller_of: CallerOf
-    count_recall: Callable[[], None] = _count_nothing
+    count_recall: Callable[[RetrievalResult], None] = _count_nothing
     has_sessions: bool = True
 
 

@@ -108,8 +108,8 @@ async def recall(request: Request, memory: Memory, tenant: Tenant, body: RecallQ
         # It is an event of the ledger.
         caller: Caller = request.state.caller
         caller.require(Scope.WRITE)
-    _count(request)
     result = await memory.retrieve_memories(tenant, **body.arguments("render"))
+    _count(request, result)
     # Counts tokens.
     prompt = await asyncio.to_thread(result.as_prompt) if body.render else None
     return as_json(Recalled.model_construct(**dict(result), prompt=prompt))
@@ -138,12 +138,14 @@ async def answer(request: Request, memory: Memory, tenant: Tenant, body: AnswerQ
 
     If the model fails, the hits are returned all the same, and `omitted` says why there is no answer.
     """
-    _count(request)
     if not is_stream_wanted(request):
-        return as_json(await memory.retrieve_memories(tenant, **body.arguments(), synthesis=True))
+        result = await memory.retrieve_memories(tenant, **body.arguments(), synthesis=True)
+        _count(request, result)
+        return as_json(result)
     results = memory.admin.stream_answer(tenant, **body.arguments())
     # What fails before a model is asked is a problem with a status of its own.
     first = await anext(results)
+    _count(request, first)
     return EventStream(
         results,
         _as_event,
@@ -152,8 +154,8 @@ async def answer(request: Request, memory: Memory, tenant: Tenant, body: AnswerQ
     )
 
 
-def _count(request: Request) -> None:
-    request.app.state.metrics.recalled("rest")
+def _count(request: Request, result: RetrievalResult) -> None:
+    request.app.state.metrics.recalled("rest", result)
 
 
 def _as_event(result: RetrievalResult) -> bytes:

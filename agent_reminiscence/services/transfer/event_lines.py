@@ -75,8 +75,8 @@ def read_events(path: str | os.PathLike[str]) -> Iterator[Event]:
         path: The file: JSON Lines, or an export, compressed or not.
 
     Raises:
-        InvalidInputError: The file cannot be read, a line is no event, or an export is damaged. The message names the
-            line and quotes nothing of it. Events of the lines before have been returned by then.
+        InvalidInputError: The file cannot be read, a line is not an event, or an export is damaged. The message names
+            the line and quotes nothing of it. Events of the lines before have been returned by then.
     """
     checked = validation.path("path", path)
     return _exported(checked) if _is_export(checked) else _lines(checked)

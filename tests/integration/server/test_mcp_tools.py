@@ -609,11 +609,13 @@ async def test_an_answer_is_offered_with_a_model_and_cites(config: Callable[...,
 
 async def test_questions_that_are_answered_are_counted(config: Callable[..., Config]) -> None:
     """Not those that are refused, and nothing else."""
-    counted: list[str] = []
+    counted: list[bool] = []
     model = ScriptedModel(answer({"answer": "Ida has it [1].", "is_known": True}))
     async with AgentMem(config(), models=AgentModels(memory_retrieve=model.model)) as memory:
         backing = Backing(
-            memory=memory, caller_of=lambda _: acting_as("ida"), count_recall=lambda: counted.append("recall")
+            memory=memory,
+            caller_of=lambda _: acting_as("ida"),
+            count_recall=lambda result: counted.append(result.found),
         )
         async with Client(build_server("native", backing)) as client:
             await remember(client, "Ida has the red boat.")
@@ -622,7 +624,8 @@ async def test_questions_that_are_answered_are_counted(config: Callable[..., Con
             assert counted == []
             await call(client, "recall", query="Who has the red boat?")
             await call(client, "answer", question="Who has the red boat?")
-    assert counted == ["recall"] * 2
+            await call(client, "recall", query="What is the capital of Mongolia?")
+    assert counted == [True, True, False]
 
 
 async def test_a_model_that_fails_is_told_plainly(config: Callable[..., Config]) -> None:

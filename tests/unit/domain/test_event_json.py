@@ -81,7 +81,7 @@ def test_what_would_come_back_as_something_else_is_refused(payload: dict[str, An
 @pytest.mark.parametrize("text", [write_event(make_event(7, "the miller hides a key")), "[]", '{"kind": "secret"}'])
 def test_what_is_no_event_is_refused_without_quoting_it(text: str, cut: int) -> None:
     """Rows of somebody else's store may be anything."""
-    with pytest.raises(ValueError, match=r"is not JSON|is not a JSON object|is no event") as refused:
+    with pytest.raises(ValueError, match=r"is not JSON|is not a JSON object|is not an event") as refused:
         read_event(text[:cut])
     assert "miller" not in str(refused.value)
     assert refused.value.__cause__ is None

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         SkippedMessage,
     )
     from agent_reminiscence.domain.turn import Turn
-    from agent_reminiscence.domain.usage import MemoryUsage, ModelSpending, TenantOverview, TierUsage
+    from agent_reminiscence.domain.usage import MemoryUsage, ModelSpending, RecallDay, TenantOverview, TierUsage
     from agent_reminiscence.domain.work import Health, Job, JobCounts, WorkReport
     from agent_reminiscence.embedders.base import BaseEmbedder
     from agent_reminiscence.embedders.protocol import Embedder
@@ -169,6 +169,7 @@ __all__ = [
     "Progress",
     "QuotaExceededError",
     "ReadableExportReport",
+    "RecallDay",
     "Redaction",
     "RedactionError",
     "Redactor",
@@ -293,6 +294,7 @@ _MODULES: Final = {
         "AddedMemory",
         "ExportReport",
         "ReadableExportReport",
+        "RecallDay",
         "ImportedMemory",
         "ImportReport",
         "MessageImportReport",
@@ -302,6 +304,7 @@ _MODULES: Final = {
     "domain.usage": (
         "MemoryUsage",
         "ModelSpending",
+        "RecallDay",
         "TenantOverview",
         "TierUsage",
     ),

@@ -394,6 +394,18 @@ CREATE TABLE chunk_use (
     CONSTRAINT chunk_use_external_id_check CHECK (external_id <> '')
 ) PARTITION BY HASH (external_id);
 
+-- How many questions a tenant had answered each day, and how quickly: found says in how many of them the best hit fitted,
+-- durations how many took how long, by the bounds in domain/usage.py. Soft state, outside verify.
+CREATE TABLE recall_day (
+    external_id text NOT NULL,
+    day date NOT NULL,
+    answered bigint NOT NULL,
+    found bigint NOT NULL,
+    durations bigint[] NOT NULL,
+    CONSTRAINT recall_day_pkey PRIMARY KEY (external_id, day),
+    CONSTRAINT recall_day_external_id_check CHECK (external_id <> '')
+) PARTITION BY HASH (external_id);
+
 -- The graph: what memories name, and what stands beside what. An entity keeps its id for ever. Where two turn out to be one,
 -- merged_into says so, and canonical_id is the one that speaks for all that were merged into it.
 -- In all four tables, position is that of the event that changed the row last: whoever follows asks for what is newer.
@@ -583,8 +595,8 @@ DECLARE
 BEGIN
     FOREACH parent IN ARRAY ARRAY[
         'memory_stream', 'memory_event', 'active_memory', 'memory_segment', 'memory_turn', 'shortterm_memory', 'memory_chunk',
-        'memory_heading', 'posting', 'memory_layout', 'memory_attribute', 'embedding_cache', 'chunk_use', 'entity',
-        'entity_name', 'relationship', 'graph_mention', 'belief', 'profile', 'recalled_chunk', 'event_index', 'event_posting'
+        'memory_heading', 'posting', 'memory_layout', 'memory_attribute', 'embedding_cache', 'chunk_use', 'recall_day',
+        'entity', 'entity_name', 'relationship', 'graph_mention', 'belief', 'profile', 'recalled_chunk', 'event_index', 'event_posting'
     ] LOOP
         FOR remainder IN 0 .. {{chunk_partitions}} - 1 LOOP
             EXECUTE format(
@@ -635,6 +647,7 @@ BEGIN
             ('entity_name', '{external_id,key,name}'),
             ('relationship', '{external_id,type,description,metadata}'),
             ('chunk_use', '{external_id}'),
+            ('recall_day', '{external_id}'),
             ('graph_mention', '{external_id}'),
             ('belief', '{external_id,actor,text}'),
             ('profile', '{external_id,name,question,content,citations}'),
@@ -828,8 +841,8 @@ DECLARE
 BEGIN
     FOREACH parent IN ARRAY ARRAY[
         'memory_stream', 'memory_event', 'active_memory', 'memory_segment', 'memory_turn', 'shortterm_memory', 'memory_chunk',
-        'memory_heading', 'posting', 'memory_layout', 'memory_attribute', 'embedding_cache', 'chunk_use', 'entity',
-        'entity_name', 'relationship', 'graph_mention', 'belief', 'profile', 'recalled_chunk', 'event_index', 'event_posting'
+        'memory_heading', 'posting', 'memory_layout', 'memory_attribute', 'embedding_cache', 'chunk_use', 'recall_day',
+        'entity', 'entity_name', 'relationship', 'graph_mention', 'belief', 'profile', 'recalled_chunk', 'event_index', 'event_posting'
     ] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', parent);
         EXECUTE format(
@@ -903,6 +916,7 @@ GRANT EXECUTE ON FUNCTION expired_memories(text, timestamptz, timestamptz) TO re
 
 GRANT SELECT (work_at, review_at, failed_attempts, failed_error, failed_at) ON memory_stream TO reminiscence_scheduler;
 GRANT SELECT, INSERT, UPDATE, DELETE ON chunk_use TO reminiscence_app, reminiscence_eraser;
+GRANT SELECT, INSERT, UPDATE, DELETE ON recall_day TO reminiscence_app, reminiscence_eraser;
 REVOKE EXECUTE ON FUNCTION check_access_key(bytea, bigint) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION check_access_key(bytea, bigint) TO reminiscence_app;
 REVOKE EXECUTE ON FUNCTION enqueue_work(timestamptz), list_work() FROM PUBLIC;

@@ -12,7 +12,7 @@ from agent_reminiscence.domain.audit import AuditProgress, AuditReport
 from agent_reminiscence.domain.erasure import ErasureCheck, ErasurePreview, ErasureReceipt
 from agent_reminiscence.domain.history import MemoryHistory
 from agent_reminiscence.domain.memory import ActiveMemory
-from agent_reminiscence.domain.usage import MemoryUsage, TenantOverview
+from agent_reminiscence.domain.usage import KEPT_DAYS, MemoryUsage, RecallDay, TenantOverview
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.audit.erasure import EraseRequest
@@ -32,6 +32,27 @@ class AuditAdmin(Topic):
             StoreError: The store is unavailable.
         """
         return await self._services.usage.usage(validation.external_id(external_id))
+
+    async def recalls(self, external_id: str | int | UUID, days: int = 30) -> list[RecallDay]:
+        """The questions of the last days: how many were answered, how many found something, and how long they took.
+
+        Counted while questions are answered and written every few seconds, so the latest may be missing, and after a
+        crash are. A model's own searches do not count. What is older than 800 days is deleted, and all of it with the
+        tenant.
+
+        Args:
+            days: How many days, today included, from 1 to 800.
+
+        Returns:
+            The days with questions, the oldest first.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            StoreError: The store is unavailable.
+        """
+        return await self._services.usage.recalls(
+            validation.external_id(external_id), validation.whole_number("days", days, minimum=1, maximum=KEPT_DAYS)
+        )
 
     async def tenants(self, after: str | int | UUID | None = None, limit: int = 100) -> list[TenantOverview]:
         """The `external_id`s of this database that have events, in the database's order of texts; also erased ones.

@@ -120,6 +120,7 @@ TEXT_COLUMNS: tuple[TextColumn, ...] = (
         vector=Holds.DERIVED,
     ),
     *_columns("chunk_use", external_id=Holds.LABEL),
+    *_columns("recall_day", external_id=Holds.LABEL),
     # A type may be any string, from a caller or a model.
     *_columns(
         "entity",

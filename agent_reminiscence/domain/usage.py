@@ -2,12 +2,51 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
+from typing import Final
 
 from pydantic import Field
 
 from agent_reminiscence.domain.model import FrozenModel
 from agent_reminiscence.domain.payloads import ModelUsage
+
+# For how many days questions are counted: a year can be compared with the one before.
+KEPT_DAYS: Final = 800
+# Upper bounds in seconds of what is counted together; whatever took longer comes last.
+DURATION_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class RecallDay(FrozenModel):
+    """The questions that were answered on one day, in UTC."""
+
+    day: date
+    answered: int = Field(description="Questions that were answered, with hits or without.")
+    found: int = Field(description="Those whose best hit fits: `RetrievalResult.found`.")
+    durations: tuple[int, ...] = Field(
+        description="How many took up to 5, 10, 25, 50, 100, 250, 500 ms, 1, 2.5, 5, 10 s, and longer."
+    )
+
+    @property
+    def found_share(self) -> float | None:
+        """The share that found something, from 0 to 1; None if no question was answered."""
+        return self.found / self.answered if self.answered else None
+
+    def quantile(self, share: float) -> float | None:
+        """How many seconds this share of the questions took at most, from the bounds between which it lies.
+
+        Args:
+            share: From 0 to 1, such as 0.95.
+
+        Returns:
+            An estimate, at most 10; None if no question was answered.
+        """
+        wanted, before = share * sum(self.durations), 0
+        for number, (low, high) in enumerate(zip((0.0, *DURATION_BOUNDS), DURATION_BOUNDS, strict=False)):
+            count = self.durations[number]
+            if count and before + count >= wanted:
+                return low + (high - low) * (wanted - before) / count
+            before += count
+        return DURATION_BOUNDS[-1] if before < sum(self.durations) else None
 
 
 class TierUsage(FrozenModel):

@@ -12,7 +12,7 @@ from agent_reminiscence.domain.audit import AuditProgress, AuditReport
 from agent_reminiscence.domain.erasure import ErasureCheck, ErasurePreview, ErasureReceipt
 from agent_reminiscence.domain.history import MemoryHistory
 from agent_reminiscence.domain.memory import ActiveMemory
-from agent_reminiscence.domain.usage import MemoryUsage, TenantOverview
+from agent_reminiscence.domain.usage import MemoryUsage, RecallDay, TenantOverview
 from agent_reminiscence.services.ledger.requests import UNSET, Unset
 from agent_reminiscence.sync.lifecycle import Twin
 
@@ -35,6 +35,25 @@ class AuditAdmin(Twin):
             StoreError: The store is unavailable.
         """
         return self._thread.call(lambda: self._wrapped.usage(external_id))
+
+    def recalls(self, external_id: str | int | UUID, days: int = 30) -> list[RecallDay]:
+        """The questions of the last days: how many were answered, how many found something, and how long they took.
+
+        Counted while questions are answered and written every few seconds, so the latest may be missing, and after a
+        crash are. A model's own searches do not count. What is older than 800 days is deleted, and all of it with the
+        tenant.
+
+        Args:
+            days: How many days, today included, from 1 to 800.
+
+        Returns:
+            The days with questions, the oldest first.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            StoreError: The store is unavailable.
+        """
+        return self._thread.call(lambda: self._wrapped.recalls(external_id, days))
 
     def tenants(self, after: str | int | UUID | None = None, limit: int = 100) -> list[TenantOverview]:
         """The `external_id`s of this database that have events, in the database's order of texts; also erased ones.

@@ -443,7 +443,7 @@ _SOFT_COLUMNS = (
     *("work_at", "review_at", "failed_attempts", "failed_error", "failed_at"),
     *("graph_head", "graph_position", "graph_store", "reader", "reader_until"),
 )
-_SOFT_TABLES = {"chunk_use"}
+_SOFT_TABLES = {"chunk_use", "recall_day"}
 
 
 @asynccontextmanager

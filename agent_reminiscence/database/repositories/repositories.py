@@ -24,6 +24,7 @@ from agent_reminiscence.database.repositories.longterm_memory import LongtermMem
 from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
 from agent_reminiscence.database.repositories.memory_turn import MemoryTurnRepository
 from agent_reminiscence.database.repositories.profile import ProfileRepository
+from agent_reminiscence.database.repositories.recall_day import RecallDayRepository
 from agent_reminiscence.database.repositories.recalled_chunk import RecalledChunkRepository
 from agent_reminiscence.database.repositories.reflection import ReflectionRepository
 from agent_reminiscence.database.repositories.replay_tables import ReplayTablesRepository
@@ -60,6 +61,7 @@ class Repositories:
         tables: The projections, as handlers write them.
         graph: Entities and relationships, as they are read.
         graph_progress: How far Neo4j has followed.
+        recalls: How many questions were answered each day.
         live_chunks: Chunks that a search may find now, for review.
         reflections: What an agent has seen and believes, read from the ledger.
         replay_tables: The tables that a replay fills, beside those in use.
@@ -75,6 +77,7 @@ class Repositories:
     history: HistoryRepository = field(default_factory=HistoryRepository)
     similarity: ChunkSimilarityRepository = field(default_factory=ChunkSimilarityRepository)
     uses: ChunkUseRepository = field(default_factory=ChunkUseRepository)
+    recalls: RecallDayRepository = field(default_factory=RecallDayRepository)
     live_chunks: LiveChunksRepository = field(default_factory=LiveChunksRepository)
     vectors: ChunkVectorRepository = field(default_factory=ChunkVectorRepository)
     norms: ChunkNormsRepository = field(default_factory=ChunkNormsRepository)

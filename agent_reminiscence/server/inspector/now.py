@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from agent_reminiscence.config.constants import TIERS
 from agent_reminiscence.config.settings import Config
-from agent_reminiscence.domain.usage import MemoryUsage
+from agent_reminiscence.domain.usage import MemoryUsage, RecallDay
 from agent_reminiscence.server.inspector import reading
 from agent_reminiscence.server.inspector.growth import MOST_EVENTS, GrowthReader
 from agent_reminiscence.server.inspector.tenants import known_tenants
@@ -17,6 +17,9 @@ from agent_reminiscence.server.inspector.visits import Visit, has_neo4j
 
 _LATEST: Final = 8
 _LISTED_TENANTS: Final = 6
+_RECALL_DAYS: Final = 90
+# What the chart of times shows: half of all questions, and nearly all.
+_SHARES: Final = (0.5, 0.95)
 
 
 class Now:
@@ -33,6 +36,7 @@ class Now:
         latest = await reading.page(visit.memory, tenant, limit=_LATEST)
         chooses = visit.caller.grant.external_id is None
         tenants = await known_tenants(visit.memory, limit=_LISTED_TENANTS) if chooses else []
+        recalls = await visit.memory.admin.recalls(tenant, days=_RECALL_DAYS)
         spent = sum(one.input_tokens + one.output_tokens for one in usage.models)
         return visit.show(
             "now.html",
@@ -41,6 +45,9 @@ class Now:
             jobs=jobs,
             latest=latest.events,
             spent=spent,
+            asked=sum(day.answered for day in recalls),
+            found=sum(day.found for day in recalls),
+            recall_days=_RECALL_DAYS,
             tenants=tenants,
             all_jobs=(await visit.memory.admin.health()).jobs if chooses else None,
             quotas=_quotas(visit.memory.config, usage),
@@ -53,6 +60,7 @@ class Now:
     async def growth(self, visit: Visit) -> Response:
         """The numbers of the charts."""
         growth = await self._growth.read(visit.memory, visit.tenant)
+        recalls = await visit.memory.admin.recalls(visit.tenant, days=_RECALL_DAYS)
         points = growth.sampled()
         models = sorted({model for tokens in growth.tokens.values() for model in tokens})
         days = sorted(growth.events)
@@ -66,9 +74,20 @@ class Now:
             "days": days,
             "models": models,
             "tokens": [[growth.tokens[day][model] if day in growth.tokens else 0 for day in days] for model in models],
+            "recalls": {
+                "days": [day.day.isoformat() for day in recalls],
+                "found": [day.found for day in recalls],
+                "not_found": [day.answered - day.found for day in recalls],
+                "milliseconds": [[_milliseconds(day, share) for day in recalls] for share in _SHARES],
+            },
             "tokens_today": sum(growth.tokens[today].values()) if today in growth.tokens else 0,
         }
         return JSONResponse(shown)
+
+
+def _milliseconds(day: RecallDay, share: float) -> float | None:
+    seconds = day.quantile(share)
+    return None if seconds is None else round(seconds * 1_000, 1)
 
 
 def _quotas(config: Config, usage: MemoryUsage) -> list[tuple[str, int, int]]:

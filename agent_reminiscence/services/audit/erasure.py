@@ -83,6 +83,7 @@ class ErasureService:
         self._replayer = replayer
         self._vectors = vectors
         self._uses = runtime.repositories.uses
+        self._recalls = runtime.repositories.recalls
         self._queue = runtime.repositories.queue
         self._progress = runtime.repositories.graph_progress
         self._follower = follower
@@ -288,6 +289,8 @@ class ErasureService:
         await self._scratch.drop_orphaned_cache(db, tenant)
         await self._vectors.forget(db, tenant)
         await self._uses.forget_gone(db, tenant)
+        if request.scope == "tenant":
+            await self._recalls.forget(db, tenant)
         after = await self._erasure.count_rows(db, tenant)
         receipt = ErasureReceipt.seal(
             receipt_id=uuid7(),

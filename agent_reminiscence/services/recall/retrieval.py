@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -92,10 +93,16 @@ class RetrievalService:
             InvalidInputError: The id of the run looks like a secret.
             ProfileNotFoundError: There is no such profile.
         """
+        if request.run_id is not None:
+            self._outcomes.check(request.run_id)
+        began_at = time.perf_counter()
+        result = await self._answer(request)
+        if request.counts_as_use:
+            seconds = time.perf_counter() - began_at
+            self._uses.note_answer(request.external_id, found=result.found, seconds=seconds)
         if request.run_id is None:
-            return await self._answer(request)
-        self._outcomes.check(request.run_id)
-        return await self._outcomes.record(request.external_id, request.run_id, await self._answer(request))
+            return result
+        return await self._outcomes.record(request.external_id, request.run_id, result)
 
     async def _answer(self, request: SearchRequest) -> RetrievalResult:
         """Answer, with the question's vector if there is one."""

@@ -1,14 +1,18 @@
-"""Counts which chunks recall returns without slowing it down: in memory, written to the database every few seconds."""
+"""Counts questions and the chunks that answer them, without slowing recall: in memory, written every few seconds."""
 
 from __future__ import annotations
 
 import asyncio
+import bisect
 import logging
+from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 from typing import Final
 from uuid import UUID
 
+from agent_reminiscence.domain.usage import DURATION_BOUNDS, RecallDay
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.runtime import Runtime
@@ -28,11 +32,35 @@ USE_REVIEW_SECONDS: Final = 3_600.0
 _SETTINGS = {"synchronous_commit": "off"}
 
 
-class UseRecorder:
-    """Counts uses of chunks and writes them in the background.
+@dataclass(slots=True)
+class _Answers:
+    """The questions of one day."""
 
-    Uses are soft state: those lost in a crash, or arriving while too many are waiting, are not counted. No error
-    reaches a caller.
+    durations: list[int]
+    found: int = 0
+
+    def of(self, day: date) -> RecallDay:
+        """The same with its day."""
+        return RecallDay(day=day, answered=sum(self.durations), found=self.found, durations=tuple(self.durations))
+
+
+@dataclass(slots=True)
+class _Counted:
+    """What one tenant's recalls have been, since it was written last.
+
+    Attributes:
+        uses: By chunk: the number of uses and the time of the last.
+    """
+
+    uses: dict[UUID, tuple[int, datetime]] = field(default_factory=dict)
+    days: dict[date, _Answers] = field(default_factory=dict)
+
+
+class UseRecorder:
+    """Counts uses of chunks, and questions by day, and writes them in the background.
+
+    Both are soft state: what is lost in a crash, or arrives while too much is waiting, is not counted. No error reaches
+    a caller.
 
     Args:
         write_seconds: How long uses are collected before they are written.
@@ -48,11 +76,11 @@ class UseRecorder:
     ) -> None:
         self._store = runtime.store
         self._uses = runtime.repositories.uses
+        self._recalls = runtime.repositories.recalls
         self._clock = runtime.clock
         self._write_seconds = write_seconds
         self._max_pending_chunks = max_pending_chunks
-        # By external_id and chunk: the number of uses and the time of the last.
-        self._pending: dict[str, dict[UUID, tuple[int, datetime]]] = {}
+        self._pending: defaultdict[str, _Counted] = defaultdict(_Counted)
         self._pending_chunks = 0
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
@@ -64,14 +92,31 @@ class UseRecorder:
         if self._is_closed or not chunk_ids:
             return
         now = self._clock()
-        pending = self._pending.setdefault(external_id, {})
+        uses = self._pending[external_id].uses
         for chunk_id in chunk_ids:
-            counted = pending.get(chunk_id)
+            counted = uses.get(chunk_id)
             if counted is not None:
-                pending[chunk_id] = (counted[0] + 1, now)
+                uses[chunk_id] = (counted[0] + 1, now)
             elif self._pending_chunks < self._max_pending_chunks:
-                pending[chunk_id] = (1, now)
+                uses[chunk_id] = (1, now)
                 self._pending_chunks += 1
+        self._set_timer()
+
+    def note_answer(self, external_id: str, *, found: bool, seconds: float) -> None:
+        """Count a question that was answered; requires a running event loop.
+
+        Args:
+            found: Whether its best hit fits.
+            seconds: How long it took.
+        """
+        if self._is_closed:
+            return
+        day = self._clock().astimezone(UTC).date()
+        days = self._pending[external_id].days
+        if day not in days:
+            days[day] = _Answers(durations=[0] * (len(DURATION_BOUNDS) + 1))
+        days[day].found += found
+        days[day].durations[bisect.bisect_left(DURATION_BOUNDS, seconds)] += 1
         self._set_timer()
 
     def _set_timer(self) -> None:
@@ -95,25 +140,30 @@ class UseRecorder:
                 self._set_timer()
 
     async def write(self) -> None:
-        """Write all uses so far; uses that the store does not accept are dropped."""
+        """Write all that was counted so far; what the store does not accept is dropped."""
         async with self._writing:
-            counted, self._pending, self._pending_chunks = self._pending, {}, 0
-            for external_id, uses in counted.items():
+            pending, self._pending, self._pending_chunks = self._pending, defaultdict(_Counted), 0
+            for external_id, counted in pending.items():
                 try:
-                    await self._write(external_id, uses)
+                    await self._write(external_id, counted)
                 except StoreError as error:
                     # No traceback: it adds nothing, and there is no need for alarm.
                     _logger.warning(
-                        "uses of %d chunks were not counted: %s", len(uses), error, extra={"external_id": external_id}
+                        "uses of %d chunks were not counted: %s",
+                        len(counted.uses),
+                        error,
+                        extra={"external_id": external_id},
                     )
 
-    async def _write(self, external_id: str, uses: dict[UUID, tuple[int, datetime]]) -> None:
+    async def _write(self, external_id: str, counted: _Counted) -> None:
         async def add() -> None:
             async with self._store.transaction(external_id, settings=_SETTINGS) as db:
-                await self._uses.add(db, external_id, uses, review_within_seconds=USE_REVIEW_SECONDS)
+                if counted.uses:
+                    await self._uses.add(db, external_id, counted.uses, review_within_seconds=USE_REVIEW_SECONDS)
+                for day, answers in counted.days.items():
+                    await self._recalls.add(db, external_id, answers.of(day))
 
-        if uses:
-            await repeated(add, operation="write uses", external_id=external_id)
+        await repeated(add, operation="write uses", external_id=external_id)
 
     async def close(self) -> None:
         """Write the remaining uses, within a short time limit; further uses are not counted."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from datetime import UTC, timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 from agent_reminiscence.config.constants import SCHEDULER_ROLE, TIERS, Tier
 from agent_reminiscence.database.repositories.totals import LiveText
-from agent_reminiscence.domain.usage import MemoryUsage, ModelSpending, TenantOverview, TierUsage
+from agent_reminiscence.domain.usage import MemoryUsage, ModelSpending, RecallDay, TenantOverview, TierUsage
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.graph.follower import GraphFollower
 from agent_reminiscence.services.runtime import Runtime
@@ -42,6 +43,8 @@ class UsageService:
         self._embedding = embedding
         self._queue = runtime.repositories.queue
         self._usage = runtime.repositories.totals
+        self._recalls = runtime.repositories.recalls
+        self._clock = runtime.clock
         self._progress = runtime.repositories.graph_progress
         self._follower = follower
         self._prices = prices
@@ -56,6 +59,16 @@ class UsageService:
         # In a thread: the first model may have a list of prices read.
         models = await asyncio.to_thread(lambda: tuple(map(self._prices.price, counted.models)))
         return counted.model_copy(update=changed | {"models": models})
+
+    async def recalls(self, external_id: str, days: int) -> list[RecallDay]:
+        """Return the questions of the last days, the oldest first."""
+        since = self._clock().astimezone(UTC).date() - timedelta(days=days - 1)
+
+        async def read() -> list[RecallDay]:
+            async with self._store.transaction(external_id, read_only=True) as db:
+                return await self._recalls.read(db, external_id, since=since)
+
+        return await repeated(read, operation="recalls", external_id=external_id)
 
     async def tenants(self, after: str | None, limit: int) -> list[TenantOverview]:
         """Return one page of all that have events."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -188,6 +188,7 @@ async def _make_world(test_server: TestServer) -> _World:
             " WHERE external_id = 'victim' ORDER BY number LIMIT 1;"
             # Of a chunk that is gone.
             "INSERT INTO chunk_use VALUES ('victim', gen_random_uuid(), 1, now());"
+            "INSERT INTO recall_day VALUES ('victim', '2020-01-01', 3, 2, '{1,2}');"
             """UPDATE memory_event SET payload = payload || '{"usage": ['
                 '{"model": "small", "requests": 1, "input_tokens": 20, "output_tokens": 3}]}'
             WHERE external_id = 'victim' AND kind = 'memory.consolidated'"""
@@ -873,6 +874,12 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             | {"now": _LATER, "speaker_keys": ["robin"], "entity_ids": [w.victim.survivor_id], "is_narrowed": True}
             | {"limit": 100}
         ),
+    },
+    "recall_day": {
+        "add_recalls": lambda w: _stream(w) | {"day": date(2020, 1, 1), "answered": 5, "found": 4, "durations": [2, 3]},
+        "delete_old_recalls": lambda w: _stream(w) | {"before": date(2030, 1, 1)},
+        "read_recalls": lambda w: _stream(w) | {"since": date(2019, 1, 1)},
+        "delete_recalls": _stream,
     },
     "recalled_chunk": {
         "find_new": lambda w: _stream(w) | {"run_id": "run-3", "chunk_ids": [w.victim.archived_chunk_id]},

@@ -33,6 +33,15 @@
     charts.push([chart, element]);
   };
 
+  const bars = (label, name) => ({
+    label, stroke: colour(name), fill: colour(name), paths: uPlot.paths.bars({ size: [0.6, 40] }), points: { show: false },
+  });
+  const drawDays = (element, names, series, values) => {
+    const days = names.map((day) => Date.parse(`${day}T00:00:00Z`) / 1000);
+    const scales = days.length === 1 ? { x: { range: [days[0] - 2 * 86400, days[0] + 2 * 86400] } } : {};
+    draw(element, { tzDate: (at) => uPlot.tzDate(new Date(at * 1e3), "UTC"), scales, axes: axes(), series: [{ label: "day", value: (chart, at) => when(chart, at).slice(0, 10) }, ...series] }, [days, ...values]);
+  };
+
   const drawAll = () => {
     for (const [chart] of charts) chart.destroy();
     charts = [];
@@ -45,15 +54,16 @@
       document.getElementById("growth-empty").hidden = true;
     }
     const spent = document.getElementById("tokens");
-    if (spent && grown.models.length) {
-      const days = grown.days.map((day) => Date.parse(`${day}T00:00:00Z`) / 1000);
-      const names = ["accent", "agent", "model", "import"];
-      const series = grown.models.map((model, index) => ({
-        label: model, stroke: colour(names[index % names.length]), fill: colour(names[index % names.length]),
-        paths: uPlot.paths.bars({ size: [0.6, 40] }), points: { show: false },
-      }));
-      const scales = days.length === 1 ? { x: { range: [days[0] - 2 * 86400, days[0] + 2 * 86400] } } : {};
-      draw(spent, { tzDate: (at) => uPlot.tzDate(new Date(at * 1e3), "UTC"), scales, axes: axes(), series: [{ label: "day", value: (chart, at) => when(chart, at).slice(0, 10) }, ...series] }, [days, ...grown.tokens]);
+    const names = ["accent", "agent", "model", "import"];
+    if (spent && grown.models.length) drawDays(spent, grown.days, grown.models.map((model, index) => bars(model, names[index % names.length])), grown.tokens);
+    const questions = document.getElementById("questions");
+    const recalls = grown.recalls;
+    if (questions && recalls.days.length) {
+      // One above the other: the taller bar, of all questions, stands behind.
+      const every = recalls.found.map((found, index) => found + recalls.not_found[index]);
+      drawDays(questions, recalls.days, [bars("asked", "muted"), bars("found", "accent")], [every, recalls.found]);
+      const lines = [["half took at most, ms", "accent"], ["95 %, ms", "agent"]];
+      drawDays(document.getElementById("recall-times"), recalls.days, lines.map(([label, name]) => ({ label, stroke: colour(name), width: 2, points: { size: 5 } })), recalls.milliseconds);
     }
   };
   drawAll();

@@ -209,6 +209,23 @@ async def test_the_chart_ends_where_the_memory_stands(unopened: AgentMem, told: 
         assert grown["is_whole"] is True
 
 
+async def test_questions_are_shown_by_day(unopened: AgentMem, signed_in: SignedIn) -> None:
+    """How many there were, how many found something, and how long they took, as soon as they have been written."""
+    await unopened.create_active_memory("neighbour", "Tea", "The jasmine tea is in the blue tin.")
+    async with signed_in("neighbour") as client:
+        assert "Nothing was asked." in read(await client.get("/")).text
+        await unopened.retrieve_memories("neighbour", "Where is the jasmine tea?")
+        await unopened.retrieve_memories("neighbour", "zxqv wvut")
+        await unopened._ready().uses.write()
+
+        page = read(await client.get("/")).text
+        assert "2 questions in 90 days, 50 % found something that fits" in page
+        recalls = (await client.get("/growth.json")).json()["recalls"]
+        assert (recalls["found"], recalls["not_found"]) == ([1], [1])
+        ((half,), (nearly_all,)) = recalls["milliseconds"]
+        assert 0 < half <= nearly_all
+
+
 async def test_limits_stand_beside_what_is_used(test_server: TestServer, database: str) -> None:
     """Of the settings that the memory was opened with."""
     memory = AgentMem(

@@ -318,3 +318,6 @@ async def _within_tiers(context: RunContext[RetrieverDeps], definition: ToolDefi
     schema = deepcopy(definition.parameters_json_schema)
     schema["properties"]["tier"]["enum"] = list(context.deps.tiers)
     return replace(definition, parameters_json_schema=schema)
+
+
+MemoryRetrieveAgent = retriever_agent  # the specification calls it so; called, it gives the agent

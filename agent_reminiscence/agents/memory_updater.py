@@ -347,3 +347,6 @@ def _check_title(deps: UpdaterDeps, title: str, changed: ActiveMemory | None) ->
     taken = {memory.title for memory in deps.memories} | {intent.title for intent in deps.plan.intents}
     if title in taken and (changed is None or title != changed.title):
         raise ModelRetry("a memory with that title exists; update that one, or choose another title")
+
+
+MemoryUpdateAgent = updater_agent  # the specification calls it so; called, it gives the agent

@@ -68,6 +68,7 @@ from agent_reminiscence.services.vectors.reembedding import ReembeddingService
 from agent_reminiscence.services.vectors.renewal import NormRenewal
 from agent_reminiscence.services.vectors.writing import WriteVectors
 from agent_reminiscence.services.work.health import HealthService
+from agent_reminiscence.services.work.retention import Retention
 from agent_reminiscence.services.work.stream_work import WorkerSetup, WorkService
 from agent_reminiscence.services.work.watch import WorkerWatch
 from agent_reminiscence.services.work.worker import Worker
@@ -214,6 +215,16 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
     review = LifecycleService(
         runtime, projector, promotion, expiry, max_chunks=config.max_chunks, ttl_days=config.ttl_days
     )
+    upkeep = VectorUpkeep(repositories, renewal)
+    erasure = ErasureService(runtime, replayer, upkeep, follower)
+    retention = Retention(
+        runtime,
+        review,
+        erasure,
+        erases=config.retention == "erase",
+        ttl_days=config.ttl_days,
+        is_limited=config.max_chunks is not None,
+    )
     neighbours = NeighbourReader(runtime)
     refresher = ProfileRefresher(
         runtime,
@@ -227,6 +238,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         embedding,
         consolidation,
         review,
+        retention,
         cells,
         refresher,
         follower,
@@ -244,7 +256,6 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         )
     )
     subscriptions = Subscriptions(runtime.store, repositories.events, poll_seconds=config.subscription_poll_seconds)
-    upkeep = VectorUpkeep(repositories, renewal)
     administrators = Administrators(runtime.store, stores.find_administrator)
     services = Services(
         runtime=runtime,
@@ -257,9 +268,10 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         review=review,
         history=HistoryService(runtime, updates_left=manager.updates_left),
         verification=VerificationService(runtime, replayer, embedding, upkeep, follower),
-        erasure=ErasureService(runtime, replayer, upkeep, follower),
+        erasure=erasure,
         transfer=TransferService(runtime, replayer, embedding, renewal),
         bulk=BulkService(manager, runtime.scrubber),
+        retention=retention,
         work=work,
         worker=worker,
         health=HealthService(runtime, worker),

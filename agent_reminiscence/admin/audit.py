@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Literal, overload
 from uuid import UUID
@@ -16,6 +16,7 @@ from agent_reminiscence.domain.usage import KEPT_DAYS, MemoryUsage, RecallDay, T
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.audit.erasure import EraseRequest
+from agent_reminiscence.services.audit.targets import erasure_target
 from agent_reminiscence.services.ledger.requests import UNSET, Unset
 
 
@@ -174,8 +175,12 @@ class AuditAdmin(Topic):
         memory_id: UUID | str | Unset = UNSET,
         conversation_id: str | Unset = UNSET,
         text: str | Unset = UNSET,
+        before: datetime | Unset = UNSET,
+        memory_versions: Mapping[UUID, int] | Unset = UNSET,
+        event_ids: Collection[UUID] | Unset = UNSET,
         dry_run: Literal[False] = False,
         actor: str | None = None,
+        reason: str | None = None,
     ) -> ErasureReceipt: ...
 
     @overload
@@ -186,8 +191,12 @@ class AuditAdmin(Topic):
         memory_id: UUID | str | Unset = UNSET,
         conversation_id: str | Unset = UNSET,
         text: str | Unset = UNSET,
+        before: datetime | Unset = UNSET,
+        memory_versions: Mapping[UUID, int] | Unset = UNSET,
+        event_ids: Collection[UUID] | Unset = UNSET,
         dry_run: Literal[True],
         actor: str | None = None,
+        reason: str | None = None,
     ) -> ErasurePreview: ...
 
     @overload
@@ -198,8 +207,12 @@ class AuditAdmin(Topic):
         memory_id: UUID | str | Unset = UNSET,
         conversation_id: str | Unset = UNSET,
         text: str | Unset = UNSET,
+        before: datetime | Unset = UNSET,
+        memory_versions: Mapping[UUID, int] | Unset = UNSET,
+        event_ids: Collection[UUID] | Unset = UNSET,
         dry_run: bool = False,
         actor: str | None = None,
+        reason: str | None = None,
     ) -> ErasureReceipt | ErasurePreview: ...
 
     async def erase(
@@ -209,10 +222,14 @@ class AuditAdmin(Topic):
         memory_id: UUID | str | Unset = UNSET,
         conversation_id: str | Unset = UNSET,
         text: str | Unset = UNSET,
+        before: datetime | Unset = UNSET,
+        memory_versions: Mapping[UUID, int] | Unset = UNSET,
+        event_ids: Collection[UUID] | Unset = UNSET,
         dry_run: bool = False,
         actor: str | None = None,
+        reason: str | None = None,
     ) -> ErasureReceipt | ErasurePreview:
-        """Erase a memory, a conversation, everything that contains a text, or all data of `external_id`.
+        """Erase a memory, a conversation, a text, what is older than a moment, or all data of `external_id`.
 
         When the call returns, the data is gone from events, tiers, vectors and caches, and a scan in the same
         transaction has confirmed it. A memory is erased with all its versions, because later ones repeat what earlier
@@ -225,40 +242,41 @@ class AuditAdmin(Topic):
             memory_id: Erase this memory.
             conversation_id: Erase every memory this conversation created or changed, and its events of other kinds.
             text: Erase everything that ever contained this exact text, in any version.
+            before: Erase what was recorded before this moment, which has a zone and is not in the future: memories
+                that nothing was written to since, with all their versions, and single events. A memory that was
+                created, updated or appended to since stays as a whole.
+            memory_versions: Erase these memories, by id, each only if it is still at the version that you have read.
+                One that is gone or was written to since is left out, so the receipt may name fewer.
+            event_ids: Erase these events of your own kinds; alone or with `memory_versions`. Others are left out.
             dry_run: Only report what would be erased.
             actor: Who erases; kept in the receipt.
+            reason: Why, in at most 256 characters without anything personal; kept in the receipt.
 
         Returns:
             The receipt, which is also a ledger event and holds none of the text; with `dry_run`, a preview.
 
         Raises:
-            InvalidInputError: An argument is invalid or None, or more than one of the first three is given.
+            InvalidInputError: An argument is invalid or None, or several that exclude each other are given.
             MemoryNotFoundError: `external_id` has no such memory.
             ExternalIdNotFoundError: Nothing was ever stored for `external_id`: most likely it is mistyped. Nothing is
                 written. If everything was erased before, the call succeeds and its receipt names nothing.
             StoreError: The store is unavailable; nothing is erased.
         """
-        given = {
-            name: value
-            for name, value in (("memory_id", memory_id), ("conversation_id", conversation_id), ("text", text))
-            if not isinstance(value, Unset)
-        }
-        if len(given) > 1:
-            raise InvalidInputError("erase() takes one of memory_id, conversation_id and text; call it once for each")
-        for name, value in given.items():
-            # Most likely an unset variable; "everything" is not what was meant.
-            if value is None:
-                raise InvalidInputError(
-                    f"{name} is None, which names nothing to erase; leave it out to erase everything external_id has"
-                )
         request = EraseRequest(
             external_id=validation.external_id(external_id),
-            memory_id=validation.memory_id(memory_id) if "memory_id" in given else None,
-            conversation=validation.identifier("conversation_id", conversation_id)
-            if "conversation_id" in given
-            else None,
-            text=validation.erased_text(text) if "text" in given else None,
+            target=erasure_target(
+                {
+                    "memory_id": memory_id,
+                    "conversation_id": conversation_id,
+                    "text": text,
+                    "before": before,
+                    "memory_versions": memory_versions,
+                    "event_ids": event_ids,
+                },
+                now=self._services.runtime.clock(),
+            ),
             actor=validation.optional_identifier("actor", actor),
+            reason=validation.optional_identifier("reason", reason),
         )
         if validation.flag("dry_run", dry_run):
             return await self._services.erasure.preview(request)

@@ -115,6 +115,11 @@ class Config(BaseSettings):
     longterm_ttl_days: float | None = Field(
         default=None, gt=0, le=36_500, description="Days after which an untouched longterm chunk ends; unset: never."
     )
+    retention: Literal["archive", "erase"] = Field(
+        default="archive",
+        description="What happens to memories that expire, or whose passages have all reached the end of their time to"
+        " live or were too many: archive keeps them for questions of the past, erase erases them, with a receipt.",
+    )
     worker: bool = Field(default=True, description="Whether this process runs a worker, alongside your own code.")
     worker_concurrency: int = Field(
         default=2, ge=1, le=100, description="Number of streams this process's worker handles at a time."

@@ -3,23 +3,78 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import Field
 
-from agent_reminiscence.config.constants import ENTITY_TYPES, RELATIONSHIP_TYPES
+from agent_reminiscence.config.constants import ENTITY_TYPES, RELATIONSHIP_TYPES, Tier
 from agent_reminiscence.domain.audit import LedgerFault
 from agent_reminiscence.domain.canonical import canonical_json, sha256
 from agent_reminiscence.domain.event import Event, is_user_kind
 from agent_reminiscence.domain.model import FrozenModel
 
-Scope = Literal["memory", "conversation", "text", "tenant"]
+Scope = Literal["memory", "conversation", "text", "before", "selection", "retention", "tenant"]
 
 _UNSEALED = {"sha256", "graph_erased_at"}
 # The fields of our payloads that hold a text as such.
 _TEXT_FIELDS = ("key", "title", "content", "description", "summary", "why", "name", "question", "run_id", "note")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionRules:
+    """When an `external_id`'s memories are over, as `Config(retention="erase")` has it.
+
+    Attributes:
+        now: The moment they are judged at.
+        ttl_days: Times to live of passages that nothing touches, by tier; a tier that is not listed has none.
+        is_limited: Whether there is a maximum number of passages.
+    """
+
+    now: datetime
+    ttl_days: Mapping[Tier, float]
+    is_limited: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What to erase; with nothing of it, the whole tenant.
+
+    Attributes:
+        memory_id: A memory.
+        conversation: A conversation.
+        text: All that ever contained it.
+        before: All that was recorded before it.
+        memory_versions: Memories by id, each if this is still its version.
+        event_ids: Events of users' own kinds.
+        over: Memories by id, each if it is over by `rules`.
+        rules: See `over`.
+    """
+
+    memory_id: UUID | None = None
+    conversation: str | None = None
+    text: str | None = None
+    before: datetime | None = None
+    memory_versions: Mapping[UUID, int] = field(default_factory=dict)
+    event_ids: frozenset[UUID] = frozenset()
+    over: frozenset[UUID] = frozenset()
+    rules: RetentionRules | None = None
+
+    @property
+    def scope(self) -> Scope:
+        """What kind of erasure it is."""
+        scopes: tuple[tuple[object, Scope], ...] = (
+            (self.memory_id, "memory"),
+            (self.conversation, "conversation"),
+            (self.text, "text"),
+            (self.before, "before"),
+            (self.memory_versions or self.event_ids or None, "selection"),
+            (self.rules, "retention"),
+        )
+        return next((scope for given, scope in scopes if given is not None), "tenant")
 
 
 class ErasedEvent(FrozenModel):
@@ -41,6 +96,16 @@ class ErasureReceipt(FrozenModel):
     actor: str | None
     memory_ids: tuple[UUID, ...]
     events: tuple[ErasedEvent, ...]
+    reason: str | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="Why it was erased, as the caller said; 'retention: …' names the settings that removed it.",
+    )
+    before: datetime | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="What was recorded before this moment was erased; only of an erasure by it.",
+    )
     faults: tuple[LedgerFault, ...] = Field(
         default=(), description="Ledger faults found before the erasure; they cannot be checked afterwards."
     )
@@ -65,6 +130,8 @@ class ErasureReceipt(FrozenModel):
         events: tuple[ErasedEvent, ...],
         faults: tuple[LedgerFault, ...],
         rows: dict[str, int],
+        reason: str | None = None,
+        before: datetime | None = None,
     ) -> ErasureReceipt:
         """Create a sealed receipt."""
         draft = cls(
@@ -73,6 +140,8 @@ class ErasureReceipt(FrozenModel):
             scope=scope,
             requested_at=requested_at,
             actor=actor,
+            reason=reason,
+            before=before,
             memory_ids=memory_ids,
             events=events,
             faults=faults,

@@ -15,3 +15,4 @@ class LifecycleReport(FrozenModel):
     expired: int = Field(description="Ended because they were untouched for their tier's time to live.")
     pruned: int = Field(description="Ended as the least important because there were more than max_chunks.")
     memories_expired: int = Field(default=0, description="Memories whose `expires_at` had come.")
+    memories_erased: int = Field(default=0, description='Memories erased for being over; only with retention="erase".')

@@ -37,6 +37,7 @@ class WorkReport(FrozenModel):
     expired: int = Field(default=0, description="Chunks that reached the end of their time to live.")
     pruned: int = Field(default=0, description="Chunks that ended because there were too many.")
     memories_expired: int = Field(default=0, description="Memories whose `expires_at` had come.")
+    memories_erased: int = Field(default=0, description='Memories erased for being over; only with retention="erase".')
     profiles: tuple[str, ...] = Field(default=(), description="Standing summaries that got a new text.")
     vectors_filled: int = Field(default=0, description="Chunks that got their vectors.")
     graph_followed: bool | None = Field(

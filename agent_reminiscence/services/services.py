@@ -28,6 +28,7 @@ from agent_reminiscence.services.transfer.export import TransferService
 from agent_reminiscence.services.upkeep.usage import UsageService
 from agent_reminiscence.services.vectors.reembedding import ReembeddingService
 from agent_reminiscence.services.work.health import HealthService
+from agent_reminiscence.services.work.retention import Retention
 from agent_reminiscence.services.work.stream_work import WorkService
 from agent_reminiscence.services.work.worker import Worker
 
@@ -37,7 +38,7 @@ class Services:
     """The services of one open memory.
 
     Attributes:
-        review: Expires and prunes chunks.
+        review: Expires and prunes chunks; `retention` does so, and erases what is over if that is wanted.
         outcomes: What runs were given, and how they ended.
         synthesis: Recall, with an answer by a model where one is asked for.
         bulk: Batches of memories, such as imports write.
@@ -58,6 +59,7 @@ class Services:
     erasure: ErasureService
     transfer: TransferService
     bulk: BulkService
+    retention: Retention
     work: WorkService
     worker: Worker
     health: HealthService

@@ -132,6 +132,60 @@ FROM memory_event
 WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind NOT IN ('memory.erased', 'memory.graph_erased')
     AND conversation_id = $(conversation_id)p AND position > 0;
 
+-- name: find_chosen
+-- Memories that are still at the version that was read, and events of users' own kinds.
+SELECT m.memory_id::text AS memory_id, NULL::bigint AS position
+FROM unnest($(memory_ids)p::text[]::uuid[], $(versions)p::int[]) AS chosen (memory_id, version)
+JOIN active_memory AS m
+    ON m.external_id = $(external_id)p AND m.memory_id = chosen.memory_id AND m.version = chosen.version
+UNION ALL
+SELECT NULL, position
+FROM memory_event
+WHERE external_id = $(external_id)p AND event_id = ANY($(event_ids)p::text[]::uuid[]) AND salt IS NOT NULL
+    AND NOT starts_with(kind, 'memory.');
+
+-- name: find_before
+-- What was recorded before a moment: memories that nothing has been written to since, and single events. Of those, what costs
+-- of models were and how entities were merged, which hold no text, stay; the definition of a profile stays in force; and the
+-- end of a relationship stays as long as a memory states that relationship. Parts of a divided payload go with it.
+WITH memory AS MATERIALIZED (
+    SELECT memory_id
+    FROM memory_event
+    WHERE external_id = $(external_id)p AND memory_id IS NOT NULL AND salt IS NOT NULL
+    GROUP BY memory_id
+    HAVING max(recorded_at) FILTER (WHERE kind IN ('memory.created', 'memory.updated', 'memory.appended'))
+        < $(before)p::timestamptz
+)
+SELECT memory_id, NULL::bigint AS position
+FROM memory
+UNION ALL
+SELECT NULL, e.position
+FROM memory_event AS e
+WHERE e.external_id = $(external_id)p AND e.memory_id IS NULL AND e.salt IS NOT NULL
+    AND e.recorded_at < $(before)p::timestamptz
+    AND CASE e.kind
+        WHEN 'memory.erased' THEN false
+        WHEN 'memory.graph_erased' THEN false
+        WHEN 'memory.model_asked' THEN false
+        WHEN 'memory.entities_merged' THEN false
+        WHEN 'memory.entities_unmerged' THEN false
+        WHEN 'memory.value_part' THEN false
+        WHEN 'memory.profile_defined' THEN NOT EXISTS (
+            SELECT
+            FROM profile AS p
+            WHERE p.external_id = $(external_id)p AND p.name IS NOT NULL AND p.superseded_at IS NULL
+                AND p.definition = e.position
+        )
+        WHEN 'memory.relationship_ended' THEN NOT EXISTS (
+            SELECT
+            FROM graph_mention AS g
+            JOIN memory_chunk AS c ON c.external_id = $(external_id)p AND c.chunk_id = g.chunk_id
+            WHERE g.external_id = $(external_id)p AND g.item_id::text = e.payload ->> 'relationship_id'
+                AND c.memory_id::text NOT IN (SELECT memory.memory_id FROM memory)
+        )
+        ELSE true
+    END;
+
 -- name: find_by_text
 -- One page of events that may contain the text, in any version. The caller checks whether a payload really says it or
 -- only matches by a field name or by how JSON writes a line break. Receipts hold no text but the name of the eraser.

@@ -17,11 +17,13 @@ from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.generations import list_generations
 from agent_reminiscence.database.queries import NamedQuery, load_parts, load_queries, vector_query
 from agent_reminiscence.database.repositories.event_ledger import event_from_row
+from agent_reminiscence.database.repositories.retention import RetentionRepository
 from agent_reminiscence.database.text_columns import TextColumn, scanned_columns
 from agent_reminiscence.domain.erasure import (
     ErasureFinding,
     ErasureItem,
     ErasureReceipt,
+    Target,
     event_says,
     metadata_says,
     spelled_json,
@@ -84,17 +86,12 @@ _PARTS = load_parts("sql", "erasure")
 class ErasureRepository:
     """Statements of an erasure, over all memory tables and the vectors of every generation."""
 
-    async def select(
-        self,
-        db: SqlExecutor,
-        external_id: str,
-        *,
-        memory_id: UUID | None,
-        conversation_id: str | None,
-        text: str | None,
-    ) -> Selection:
-        """Select what one of the three criteria leads to; without any, everything."""
-        selection = await self._select(db, external_id, memory_id=memory_id, conversation_id=conversation_id, text=text)
+    def __init__(self) -> None:
+        self._retention = RetentionRepository()
+
+    async def select(self, db: SqlExecutor, external_id: str, target: Target) -> Selection:
+        """Select what a target leads to."""
+        selection = await self._select(db, external_id, target)
         # Around until none of them finds more: each may find what rests on, or belongs to, what another has found.
         in_vain = 0
         for query in cycle(_FURTHER):
@@ -106,24 +103,27 @@ class ErasureRepository:
                 break
         return selection
 
-    async def _select(
-        self,
-        db: SqlExecutor,
-        external_id: str,
-        *,
-        memory_id: UUID | None,
-        conversation_id: str | None,
-        text: str | None,
-    ) -> Selection:
-        if text is not None:
-            return await self._select_by_text(db, external_id, text)
+    async def _select(self, db: SqlExecutor, external_id: str, target: Target) -> Selection:
+        if target.text is not None:
+            return await self._select_by_text(db, external_id, target.text)
+        if target.rules is not None:
+            over = await self._retention.find_over(db, external_id, target.rules, memory_ids=target.over)
+            return Selection(frozenset(str(one.memory_id) for one in over), frozenset())
         params: dict[str, object] = {"external_id": external_id}
-        if memory_id is not None:
-            name, params["memory_id"] = "find_by_memory", str(memory_id)
-        elif conversation_id is not None:
-            name, params["conversation_id"] = "find_by_conversation", conversation_id
-        else:
-            name = "find_all"
+        match target.scope:
+            case "memory":
+                name, params["memory_id"] = "find_by_memory", str(target.memory_id)
+            case "conversation":
+                name, params["conversation_id"] = "find_by_conversation", target.conversation
+            case "before":
+                name, params["before"] = "find_before", target.before
+            case "selection":
+                name = "find_chosen"
+                params["memory_ids"] = [str(memory_id) for memory_id in target.memory_versions]
+                params["versions"] = list(target.memory_versions.values())
+                params["event_ids"] = [str(event_id) for event_id in target.event_ids]
+            case _:
+                name = "find_all"
         rows = await db.fetch_all(_SQL[name], params)
         return Selection(
             memory_ids=frozenset(row["memory_id"] for row in rows if row["memory_id"] is not None),

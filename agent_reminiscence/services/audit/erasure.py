@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
@@ -25,7 +25,7 @@ from agent_reminiscence.domain.erasure import (
     ErasureFinding,
     ErasurePreview,
     ErasureReceipt,
-    Scope,
+    Target,
     remains,
 )
 from agent_reminiscence.domain.event import EventKind
@@ -46,20 +46,14 @@ _GRAPH_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraseRequest(WriteRequest):
-    """What to erase: a memory, a conversation or a text; with none of them, the whole tenant."""
+    """What to erase, and why, in words for the receipt."""
 
-    memory_id: UUID | None = None
-    conversation: str | None = None
-    text: str | None = None
+    target: Target = field(default_factory=Target)
+    reason: str | None = None
 
-    @property
-    def scope(self) -> Scope:
-        """What kind of erasure it is."""
-        if self.memory_id is not None:
-            return "memory"
-        if self.conversation is not None:
-            return "conversation"
-        return "tenant" if self.text is None else "text"
+
+class NothingOverError(Exception):
+    """What retention was to erase has been touched or erased in the meantime; nothing was changed."""
 
 
 class ErasureService:
@@ -106,7 +100,7 @@ class ErasureService:
             await self._check_stored(db, request)
             selection = await self._select(db, request)
             items = await self._erasure.list_items(db, request.external_id, selection)
-        return ErasurePreview(external_id=request.external_id, scope=request.scope, items=tuple(items))
+        return ErasurePreview(external_id=request.external_id, scope=request.target.scope, items=tuple(items))
 
     async def erase(self, request: EraseRequest) -> ErasureReceipt:
         """Erase what was requested, and record a receipt as an event.
@@ -120,9 +114,8 @@ class ErasureService:
             CommitUnknownError: The connection was lost during COMMIT. Erase again: what is gone will not be found.
             StoreError: The store is unavailable, or the final scan still found something; nothing was erased.
         """
-        self._scrubber.check_identifiers(actor=request.actor)
-        # Not retried automatically after a lost COMMIT: a second receipt would name nothing.
-        receipt = await repeated(lambda: self._erase(request), operation="erase", external_id=request.external_id)
+        self._scrubber.check_identifiers(actor=request.actor, reason=request.reason)
+        receipt = await self.erase_here(request)
         if self._follower is None:
             return receipt
         # PostgreSQL is done whatever happens here; if Neo4j takes longer, a worker finishes it.
@@ -132,6 +125,16 @@ class ErasureService:
         except StoreError:
             return receipt
         return receipt.model_copy(update={"graph_erased_at": erased_at})
+
+    async def erase_here(self, request: EraseRequest) -> ErasureReceipt:
+        """Erase as `erase` does, and leave Neo4j to whoever follows the stream.
+
+        Raises:
+            NothingOverError: Nothing of what retention was to erase is over any more.
+            ReminiscenceError: As `erase`.
+        """
+        # Not retried automatically after a lost COMMIT: a second receipt would name nothing.
+        return await repeated(lambda: self._erase(request), operation="erase", external_id=request.external_id)
 
     async def _find_graph_erasure(self, receipt: ErasureReceipt) -> datetime | None:
         async with self._store.transaction(receipt.external_id, read_only=True) as db:
@@ -143,13 +146,15 @@ class ErasureService:
             # Before the lock, which creates a stream that does not exist.
             await self._check_stored(db, request)
             await self._scratch.create(db)
-            if request.scope == "tenant":
+            if request.target.scope == "tenant":
                 # Nothing is left, so nothing has to be replayed and no event can fail to replay.
                 faults = await self._find_faults(db, tenant)
                 await self._ledger.lock(db, tenant)
                 replay, selection = Replay(tenant), await self._select(db, request)
             else:
                 replay, selection = await self._replay_rest(db, request)
+                if request.target.rules is not None and not selection.memory_ids:
+                    raise NothingOverError
                 check_end(replay, await self._ledger.describe(db, tenant))
                 faults = replay.faults
                 await self._refuse_other_faults(db, tenant, selection, faults)
@@ -252,7 +257,7 @@ class ErasureService:
         What was erased before is known by its emptied events. Rows without events are a damaged ledger, and an erasure
         takes them away.
         """
-        if request.memory_id is not None:
+        if request.target.memory_id is not None:
             # It is refused as unknown, in the same words for every tenant that does not have it.
             return
         tenant = request.external_id
@@ -262,15 +267,10 @@ class ErasureService:
             raise ExternalIdNotFoundError(tenant)
 
     async def _select(self, db: SqlExecutor, request: EraseRequest) -> Selection:
-        selection = await self._erasure.select(
-            db,
-            request.external_id,
-            memory_id=request.memory_id,
-            conversation_id=request.conversation,
-            text=request.text,
-        )
-        if request.memory_id is not None and not selection.memory_ids:
-            raise MemoryNotFoundError(request.external_id, request.memory_id)
+        target = request.target
+        selection = await self._erasure.select(db, request.external_id, target)
+        if target.memory_id is not None and not selection.memory_ids:
+            raise MemoryNotFoundError(request.external_id, target.memory_id)
         return selection
 
     async def _apply(
@@ -295,9 +295,11 @@ class ErasureService:
         receipt = ErasureReceipt.seal(
             receipt_id=uuid7(),
             external_id=tenant,
-            scope=request.scope,
+            scope=request.target.scope,
             requested_at=self._clock(),
             actor=request.actor,
+            reason=request.reason,
+            before=request.target.before,
             memory_ids=tuple(sorted(map(UUID, selection.memory_ids))),
             events=tuple(
                 ErasedEvent(
@@ -324,8 +326,8 @@ class ErasureService:
         """Scan before the commit; any finding rolls everything back."""
         tenant = request.external_id
         findings = await self._erasure.find_left_over(db, tenant, sorted(selection.memory_ids))
-        if request.text is not None:
-            findings += await self._erasure.find_text(db, tenant, request.text)
+        if request.target.text is not None:
+            findings += await self._erasure.find_text(db, tenant, request.target.text)
         if findings:
             found_in = ", ".join(sorted({finding.place for finding in findings}))
             raise StoreError(f"the final scan still found something in {found_in}; nothing was erased")

@@ -40,6 +40,7 @@ from agent_reminiscence.services.tiers.review import LifecycleService
 from agent_reminiscence.services.vectors.cells import CellService
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.services.vectors.generations import NoEmbedderError
+from agent_reminiscence.services.work.retention import Retention
 from agent_reminiscence.services.work.watch import WorkerWatch
 from agent_reminiscence.telemetry import Telemetry
 
@@ -79,6 +80,7 @@ class WorkService:
         embedding: EmbeddingService,
         consolidation: ConsolidationService,
         lifecycle: LifecycleService,
+        retention: Retention,
         cells: CellService,
         profiles: ProfileRefresher,
         follower: GraphFollower | None,
@@ -92,6 +94,7 @@ class WorkService:
         self._embedding = embedding
         self._consolidation = consolidation
         self._lifecycle = lifecycle
+        self._retention = retention
         self._cells = cells
         self._profiles = profiles
         self._follower = follower
@@ -152,6 +155,8 @@ class WorkService:
         run.expired += reviewed.expired
         run.pruned += reviewed.pruned
         run.memories_expired += reviewed.memories_expired
+        # An erasure that the ledger does not allow must not block the other steps.
+        await run.attempt("retention", self._erase_over(run))
         # Last, so that the texts hold what the steps above have changed, and keep nothing waiting.
         await run.attempt("profiles", self._refresh_profiles(run))
 
@@ -216,6 +221,9 @@ class WorkService:
     async def _expire(self, run: _Run) -> None:
         run.memories_expired += await self._lifecycle.record_expired(run.external_id)
 
+    async def _erase_over(self, run: _Run) -> None:
+        run.memories_erased += await self._retention.erase_due(run.external_id)
+
     async def _sort_cells(self, run: _Run) -> None:
         await self._cells.sort(run.external_id)
 
@@ -252,7 +260,7 @@ class WorkService:
             run.is_settled = True
             return
         moments = [
-            await self._lifecycle.next_review_at(run.external_id),
+            await self._retention.next_at(run.external_id),
             await self._profiles.next_due_at(run.external_id),
             run.resume_at,
         ]
@@ -465,6 +473,7 @@ class _Run:
         self.expired = 0
         self.pruned = 0
         self.memories_expired = 0
+        self.memories_erased = 0
         self.profiles: list[str] = []
         # When to write further profiles, if the day's tokens are used up or the model failed.
         self.resume_at: datetime | None = None
@@ -514,6 +523,7 @@ class _Run:
             expired=self.expired,
             pruned=self.pruned,
             memories_expired=self.memories_expired,
+            memories_erased=self.memories_erased,
             profiles=tuple(dict.fromkeys(self.profiles)),
             vectors_filled=self.vectors_filled,
             graph_followed=self.graph_followed,

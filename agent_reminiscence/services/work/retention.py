@@ -1,0 +1,111 @@
+"""Erases what retention removes, where the settings say so; otherwise it only ends, and the ledger keeps it.
+
+What is over is read from the tables each time, and judged again in the erasure's own transaction. So a worker may be
+killed at any point: what it did not erase is found by the next review, and what was touched meanwhile stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from agent_reminiscence.config.constants import Tier
+from agent_reminiscence.database.repositories.retention import RetentionRepository
+from agent_reminiscence.domain.erasure import RetentionRules, Target
+from agent_reminiscence.domain.lifecycle import LifecycleReport
+from agent_reminiscence.services.audit.erasure import EraseRequest, ErasureService, NothingOverError
+from agent_reminiscence.services.runtime import Runtime
+from agent_reminiscence.services.tiers.review import LifecycleService
+
+# One erasure's share. Nearly all of its time is the replay of what stays, which costs the same for one memory.
+ERASED_AT_ONCE: Final = 1_000
+RETENTION_ACTOR: Final = "retention"
+
+
+class Retention:
+    """Reviews streams, and erases what is over.
+
+    Args:
+        erases: Whether anything is erased at all.
+        ttl_days: As `LifecycleService` has it.
+        is_limited: Whether there is a maximum number of chunks.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        lifecycle: LifecycleService,
+        erasure: ErasureService,
+        *,
+        erases: bool,
+        ttl_days: Mapping[Tier, float],
+        is_limited: bool,
+    ) -> None:
+        self._store = runtime.store
+        self._over = RetentionRepository()
+        self._clock = runtime.clock
+        self._lifecycle = lifecycle
+        self._erasure = erasure
+        self._erases = erases
+        self._ttl_days = dict(ttl_days)
+        self._is_limited = is_limited
+
+    async def review(self, external_id: str) -> LifecycleReport:
+        """Do all that is due: what ends, and what is erased, however much it is.
+
+        Raises:
+            StoreError: The store is unavailable; what was done is kept, and the next call does the rest.
+        """
+        report = await self._lifecycle.review(external_id)
+        while erased := await self.erase_due(external_id):
+            # A passage that repeated an erased one counts again, and may be over, too.
+            again = await self._lifecycle.review(external_id)
+            report = LifecycleReport(
+                external_id=external_id,
+                promoted=report.promoted + again.promoted,
+                expired=report.expired + again.expired,
+                pruned=report.pruned + again.pruned,
+                memories_expired=report.memories_expired + again.memories_expired,
+                memories_erased=report.memories_erased + erased,
+            )
+        return report
+
+    async def erase_due(self, external_id: str) -> int:
+        """Erase up to 1,000 memories that are over, in one transaction; returns how many.
+
+        Raises:
+            StoreError: The store is unavailable, or the ledger was altered; nothing is erased.
+        """
+        if not self._erases:
+            return 0
+        rules = self._rules()
+        found = await self._store.read_once(
+            external_id, lambda db: self._over.find_over(db, external_id, rules, limit=ERASED_AT_ONCE)
+        )
+        if not found:
+            return 0
+        settings = sorted({one.setting for one in found})
+        request = EraseRequest(
+            external_id=external_id,
+            target=Target(over=frozenset(one.memory_id for one in found), rules=rules),
+            actor=RETENTION_ACTOR,
+            reason=f"retention: {', '.join(settings)}",
+        )
+        try:
+            return len((await self._erasure.erase_here(request)).memory_ids)
+        except NothingOverError:
+            return 0
+
+    async def next_at(self, external_id: str) -> datetime | None:
+        """When the next review is due; None if none is."""
+        moments = [await self._lifecycle.next_review_at(external_id)]
+        if self._erases:
+            rules = self._rules()
+            moments.append(
+                await self._store.read_once(external_id, lambda db: self._over.find_next_over(db, external_id, rules))
+            )
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def _rules(self) -> RetentionRules:
+        return RetentionRules(now=self._clock(), ttl_days=self._ttl_days, is_limited=self._is_limited)

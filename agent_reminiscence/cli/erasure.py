@@ -24,12 +24,15 @@ from agent_reminiscence.cli.parameters import (
     Database,
     Tenant,
     check_stored,
+    moment,
     opened,
 )
 from agent_reminiscence.cli.terminal import complain, console, count, one_line, say, write_json
 from agent_reminiscence.exceptions import InvalidInputError, MemoryNotFoundError
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from agent_reminiscence import AgentMem
     from agent_reminiscence.domain.erasure import ErasureCheck, ErasureItem, ErasurePreview, ErasureReceipt
     from agent_reminiscence.services.ledger.requests import Unset
@@ -46,6 +49,7 @@ class _Target:
     memory_id: str | Unset
     conversation_id: str | Unset
     text: str | Unset
+    before: datetime | Unset
 
     async def preview(self, database: Database) -> ErasurePreview:
         async with opened(database) as memory, self._named(memory):
@@ -54,17 +58,20 @@ class _Target:
                 memory_id=self.memory_id,
                 conversation_id=self.conversation_id,
                 text=self.text,
+                before=self.before,
                 dry_run=True,
             )
 
-    async def erase(self, database: Database, actor: str | None) -> ErasureReceipt:
+    async def erase(self, database: Database, actor: str | None, reason: str | None) -> ErasureReceipt:
         async with opened(database) as memory, self._named(memory):
             return await memory.admin.erase(
                 self.external_id,
                 memory_id=self.memory_id,
                 conversation_id=self.conversation_id,
                 text=self.text,
+                before=self.before,
                 actor=actor,
+                reason=reason,
             )
 
     @asynccontextmanager
@@ -77,7 +84,7 @@ class _Target:
             raise
 
 
-def _or_unset(option: str | None) -> str | Unset:
+def _or_unset[T](option: T | None) -> T | Unset:
     """UNSET for an option that was not given: the library refuses None."""
     from agent_reminiscence.services.ledger.requests import UNSET
 
@@ -99,6 +106,13 @@ def erase(
             allow_leading_hyphen=True,
         ),
     ] = None,
+    before: Annotated[
+        str | None,
+        Parameter(
+            help="Erase what was recorded before this time: memories that nothing was written to since, and single"
+            " events. ISO 8601 or seconds since 1970; UTC without a zone."
+        ),
+    ] = None,
     everything: Annotated[
         bool,
         Parameter(
@@ -111,14 +125,15 @@ def erase(
         Path | None, Parameter(help="Write the receipt as JSON to this file, which must not exist yet.")
     ] = None,
     actor: Actor = None,
+    reason: Annotated[str | None, Parameter(help="Why, without anything personal; the receipt keeps it.")] = None,
     as_json: AsJson = False,
     database: Database = HERE,
 ) -> int:
-    """Permanently erase a memory, a conversation, everything that contains a text, or all data of an external_id.
+    """Permanently erase a memory, a conversation, a text, what is older than a time, or all data of an external_id.
 
     Shows what would be erased and asks first, unless --yes is given. Prints the receipt, which holds none of the text.
     """
-    _check_choice(memory_id, conversation_id, text, everything=everything)
+    _check_choice(memory_id, conversation_id, text, before, everything=everything)
     if dry_run and receipt is not None:
         raise InvalidInputError("--dry-run erases nothing and has no receipt; leave out --receipt")
     if receipt is not None:
@@ -135,6 +150,7 @@ def erase(
         memory_id=_or_unset(memory_id),
         conversation_id=_or_unset(conversation_id),
         text=_or_unset(_text_or_input(text)),
+        before=_or_unset(moment("--before", before)),
     )
     if dry_run:
         _report_preview(asyncio.run(target.preview(database)), as_json=as_json)
@@ -144,7 +160,7 @@ def erase(
         complain("Nothing was erased.")
         return EXIT_WRONG
     with _new_file(receipt) as file:
-        erased = asyncio.run(target.erase(database, actor))
+        erased = asyncio.run(target.erase(database, actor, reason))
         is_kept = _keep(erased, file)
     _report_receipt(erased, receipt if is_kept else None, as_json=as_json)
     return EXIT_OK if is_kept or receipt is None else EXIT_WRONG
@@ -190,11 +206,12 @@ def verify_erased(
     return EXIT_OK if check.ok else EXIT_WRONG
 
 
-def _check_choice(memory_id: str | None, conversation_id: str | None, text: str | None, *, everything: bool) -> None:
-    chosen = sum(value is not None for value in (memory_id, conversation_id, text)) + everything
+def _check_choice(*options: str | None, everything: bool) -> None:
+    chosen = sum(value is not None for value in options) + everything
     if chosen != 1:
         raise InvalidInputError(
-            f"erase takes exactly one of --memory-id, --conversation-id, --text and --all, but got {chosen or 'none'}"
+            "erase takes exactly one of --memory-id, --conversation-id, --text, --before and --all, but got"
+            f" {chosen or 'none'}"
         )
 
 

@@ -103,16 +103,21 @@ class ReactMemConfig(AgentConfig):
     conversation_timeout: float = Field(
         default=1_800.0, gt=0, description="Seconds without an invocation after which a conversation has ended."
     )
-    fact_ttl_days: float | None = Field(default=None, gt=0, description="Days until a fact is archived; None: never.")
-    episode_ttl_days: float | None = Field(default=None, gt=0, description="Days until an episode is archived.")
+    retention: Literal["archive", "erase"] = Field(
+        default="archive",
+        description="What maintenance does with what is too old, too much or unused: archive keeps it for questions of"
+        " the past, erase erases it, with a receipt.",
+    )
+    fact_ttl_days: float | None = Field(default=None, gt=0, description="Days until a fact goes; None: never.")
+    episode_ttl_days: float | None = Field(default=None, gt=0, description="Days until an episode goes.")
     conversation_ttl_days: float | None = Field(
-        default=None, gt=0, description="Days after its last invocation until a conversation is archived."
+        default=None, gt=0, description="Days after its last invocation until a conversation goes."
     )
     max_facts: int | None = Field(default=None, ge=1, description="Maximum facts per user and collection.")
     max_episodes: int | None = Field(default=None, ge=1, description="Maximum episodes per user and collection.")
     max_conversations: int | None = Field(default=None, ge=1, description="Maximum conversations, likewise.")
     prune_unused_days: float | None = Field(
-        default=None, gt=0, description="Facts and episodes that were shown with no question for so long are archived."
+        default=None, gt=0, description="Facts and episodes that were shown with no question for so long go."
     )
     allow_sensitive: frozenset[SensitiveKind] = Field(
         default=frozenset(), description="Kinds of sensitive facts that may be extracted: secret, health, payment."

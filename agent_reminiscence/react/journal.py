@@ -28,6 +28,8 @@ from agent_reminiscence.react.shortened import as_json_steps, shortened
 FINISHED: Final = "react.invocation.finished"
 LEARNED: Final = "react.invocation.learned"
 RECORDED: Final = "react.invocation.recorded"
+# What a conversation taught, when it had ended.
+ENDED: Final = "react.conversation.ended"
 CHECKED: Final = "react.memory.checked"
 _MAINTENANCE: Final = "react/maintenance"
 # A repeated request comes soon after the first.
@@ -203,6 +205,11 @@ def summary_of(finished: Finished) -> tuple[str, str]:
     actions: Sequence[str] = list(dict.fromkeys(step.action for step in finished.steps if step.action))
     did = f"used {', '.join(actions)}" if actions else "answered from what it knew"
     return did, shortened(finished.answer, _MAX_RESULT_CHARACTERS)
+
+
+def episode_id_of(finished: str) -> str:
+    """The id of the episode of an invocation, by the id of the event that records its end."""
+    return sha256(finished.encode()).hexdigest()[:32]
 
 
 def _key(what: str, *of: str) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Final
@@ -21,8 +19,6 @@ from agent_reminiscence.domain.usage import MemoryUsage
 from agent_reminiscence.exceptions import (
     ExternalIdNotFoundError,
     IdempotencyConflictError,
-    InvalidInputError,
-    MemoryNotFoundError,
     ReminiscenceError,
     StoreError,
 )
@@ -30,17 +26,16 @@ from agent_reminiscence.react.config import ReactMemConfig
 from agent_reminiscence.react.conversations import all_latest
 from agent_reminiscence.react.episodes import EPISODE_PREFIX
 from agent_reminiscence.react.facts import FACT_PREFIX, as_fact, promote
-from agent_reminiscence.react.journal import FINISHED, Journal, as_finished
+from agent_reminiscence.react.journal import ENDED, Journal
 from agent_reminiscence.react.learning import Closing, Learning, LearningFailedError, without_sensitive
 from agent_reminiscence.react.memory_services import MemoryServices
 from agent_reminiscence.react.models import DEFAULT_COLLECTION, ConversationMemory
-from agent_reminiscence.react.paging import all_events
 from agent_reminiscence.react.recording import NotRecordedError, Recorder
 from agent_reminiscence.react.registry import Registry
+from agent_reminiscence.react.retention import Retention, memories
 from agent_reminiscence.react.scope import REGISTRY, Scope, user_conversation
 from agent_reminiscence.react.service_models import (
     ConversationOutline,
-    DeleteConversationRequest,
     GetConversationMemoryRequest,
     ListConversationsRequest,
     StoreEpisodeRequest,
@@ -49,11 +44,9 @@ from agent_reminiscence.telemetry import Telemetry
 
 _logger = logging.getLogger("agent_reminiscence.react")
 
-# What a conversation taught, and that all of it is recorded.
-ENDED: Final = "react.conversation.ended"
+# That all that a conversation taught is recorded.
 CLOSED: Final = "react.conversation.closed"
 _WHOLE_CONVERSATION: Final = 500
-_PAGE: Final = 500
 _CONVERSATIONS: Final = 1_000
 _LOOK_BACK: Final = 50
 
@@ -68,7 +61,10 @@ class ConversationEnd(FrozenModel):
 
 
 class MaintenanceReport(FrozenModel):
-    """What a maintenance did for a user and collection."""
+    """What a maintenance did for a user and collection.
+
+    What retention removes is counted as archived, or with `retention="erase"` as erased, with receipts.
+    """
 
     user: str
     collection: str
@@ -78,6 +74,10 @@ class MaintenanceReport(FrozenModel):
     archived_facts: int = 0
     archived_episodes: int = 0
     archived_conversations: int = 0
+    erased_facts: int = 0
+    erased_episodes: int = 0
+    erased_conversations: int = 0
+    receipts: tuple[ErasureReceipt, ...] = ()
 
 
 class CollectionUsage(FrozenModel):
@@ -114,6 +114,7 @@ class Lifecycle:
         self._scope = scope
         self._clock = clock
         self._telemetry = telemetry
+        self._retention = Retention(memory, services, journal, config=config, clock=clock)
         self._recorder = Recorder(memory, services, journal, learning, config=config, clock=clock)
         # Invocations that are being recorded in this process, by their event.
         self._recording: dict[tuple[str, int], asyncio.Task[None]] = {}
@@ -158,8 +159,8 @@ class Lifecycle:
         """
         external_id = self._scope(user, collection)
         return CollectionUsage(
-            facts=len([one async for one in self._memories(external_id, FACT_PREFIX)]),
-            episodes=len([one async for one in self._memories(external_id, EPISODE_PREFIX)]),
+            facts=len([one async for one in memories(self._memory, external_id, FACT_PREFIX)]),
+            episodes=len([one async for one in memories(self._memory, external_id, EPISODE_PREFIX)]),
             conversations=len(await self._conversations(user, collection)),
             memory=await self._memory.admin.usage(external_id),
         )
@@ -222,9 +223,14 @@ class Lifecycle:
     async def maintain(self, user: str, collection: str = DEFAULT_COLLECTION) -> MaintenanceReport:
         """Do what is due: what a crash left unrecorded, conversations that have been idle, retention and pruning.
 
+        With `retention="erase"` at most 5,000 memories and 10,000 events are erased at once.
+
         Raises:
             StoreError: The store is unavailable; what was done is kept.
         """
+        return await self._maintain(user, collection, is_paced=False)
+
+    async def _maintain(self, user: str, collection: str, *, is_paced: bool) -> MaintenanceReport:
         if not await self._may_write(user):
             return MaintenanceReport(user=user, collection=collection)
         external_id = self._scope(user, collection)
@@ -240,37 +246,48 @@ class Lifecycle:
                 failed += 1
         await self._journal.check(external_id)
         ended = [one for one in await self._end_idle(user, collection, external_id) if one.is_new]
-        used = await self._recently_used(external_id)
-        return MaintenanceReport(
-            user=user,
-            collection=collection,
-            recorded=recorded,
-            not_recorded=failed,
-            ended=tuple(ended),
-            archived_facts=await self._retain(
-                external_id, FACT_PREFIX, self._config.fact_ttl_days, self._config.max_facts, used
-            ),
-            archived_episodes=await self._retain(
-                external_id, EPISODE_PREFIX, self._config.episode_ttl_days, self._config.max_episodes, used
-            ),
-            archived_conversations=await self._retain_conversations(user, collection),
+        removed = await self._retention.apply(
+            user, collection, external_id, await self._bounded_conversations(user, collection), is_paced=is_paced
         )
+        done = MaintenanceReport(
+            user=user, collection=collection, recorded=recorded, not_recorded=failed, ended=tuple(ended)
+        )
+        what = "erased" if self._config.retention == "erase" else "archived"
+        return done.model_copy(
+            update={
+                f"{what}_facts": removed.facts,
+                f"{what}_episodes": removed.episodes,
+                f"{what}_conversations": removed.conversations,
+                "receipts": tuple(removed.receipts),
+            }
+        )
+
+    async def _bounded_conversations(self, user: str, collection: str) -> list[ConversationOutline]:
+        """All conversations if anything bounds them; none otherwise, as nobody asks for them."""
+        is_bounded = self._config.conversation_ttl_days is not None or self._config.max_conversations is not None
+        return await self._conversations(user, collection) if is_bounded else []
 
     async def maintain_all(self) -> list[MaintenanceReport]:
         """Do what is due for every user and collection; one that fails is logged and left for the next time."""
+        return await self._maintain_all(is_paced=False)
+
+    async def _maintain_all(self, *, is_paced: bool) -> list[MaintenanceReport]:
         reports: list[MaintenanceReport] = []
         for user, collection in await self._registry.all():
             try:
-                reports.append(await self.maintain(user, collection))
+                reports.append(await self._maintain(user, collection, is_paced=is_paced))
             except Exception as error:  # noqa: BLE001 - one user's trouble is not another's
                 _logger.warning("maintenance failed and is repeated later: %s", type(error).__name__)
         return reports
 
     async def run(self, interval_seconds: float = 60.0) -> None:
-        """Maintain everything again and again, until the task is cancelled."""
+        """Maintain everything again and again, until the task is cancelled.
+
+        Erasures of a collection, which take as long as its ledger is long, then take a twentieth of the time at most.
+        """
         while True:
             try:
-                await self.maintain_all()
+                await self._maintain_all(is_paced=True)
             except ReminiscenceError as error:
                 _logger.warning("maintenance failed and is repeated later: %s", type(error).__name__)
             await asyncio.sleep(interval_seconds)
@@ -418,83 +435,6 @@ class Lifecycle:
             except Exception as error:  # noqa: BLE001 - one conversation holds up no other
                 _logger.warning("a conversation is ended at the next maintenance: %s", type(error).__name__)
         return ends
-
-    async def _retain(
-        self, external_id: str, prefix: str, ttl_days: float | None, most: int | None, used: _Used | None
-    ) -> int:
-        """Archive facts or episodes that are too old, unused, or too many; the oldest first."""
-        if ttl_days is None and most is None and used is None:
-            return 0
-        old = None if ttl_days is None else self._clock() - timedelta(days=ttl_days)
-        kept: list[ActiveMemory] = []
-        archived = 0
-        async for one in self._memories(external_id, prefix):
-            is_over = old is not None and one.occurred_at < old
-            if is_over or (used is not None and used.lacks(one)):
-                await self._archive(external_id, one)
-                archived += 1
-            else:
-                kept.append(one)
-        too_many = 0 if most is None else max(len(kept) - most, 0)
-        for one in kept[:too_many]:
-            await self._archive(external_id, one)
-        return archived + too_many
-
-    async def _memories(self, external_id: str, prefix: str) -> AsyncIterator[ActiveMemory]:
-        """Facts or episodes, oldest first. One that is archived meanwhile still marks its place."""
-        after = None
-        while page := await self._memory.get_active_memories(external_id, key_prefix=prefix, limit=_PAGE, after=after):
-            for one in page:
-                yield one
-            after = page[-1].id
-
-    async def _archive(self, external_id: str, one: ActiveMemory) -> None:
-        # Another process may have archived it since.
-        with suppress(MemoryNotFoundError, InvalidInputError):
-            await self._memory.admin.archive(external_id, one.id, end_chunks=True)
-
-    async def _retain_conversations(self, user: str, collection: str) -> int:
-        """Archive conversations that are too old, or too many."""
-        ttl_days, most = self._config.conversation_ttl_days, self._config.max_conversations
-        if ttl_days is None and most is None:
-            return 0
-        old = None if ttl_days is None else self._clock() - timedelta(days=ttl_days)
-        archived = 0
-        for number, one in enumerate(await self._conversations(user, collection), start=1):
-            is_over = old is not None and one.updated_at < old
-            if not is_over and (most is None or number <= most):
-                continue
-            done = await self._services.conversations.delete_conversation(
-                DeleteConversationRequest(user=user, collection=collection, conversation_id=one.conversation_id)
-            )
-            archived += done.success
-        return archived
-
-    async def _recently_used(self, external_id: str) -> _Used | None:
-        """Which facts and episodes were shown to a question lately; None if unused ones are kept."""
-        if self._config.prune_unused_days is None:
-            return None
-        since = self._clock() - timedelta(days=self._config.prune_unused_days)
-        keys: set[str] = set()
-        async for event in all_events(self._memory, external_id, FINISHED):
-            if event.occurred_at < since:
-                continue
-            finished = as_finished(await self._memory.ledger.whole(event))
-            if finished is not None:
-                keys.update(finished.recalled)
-        return _Used(since, frozenset(keys))
-
-
-@dataclass(frozen=True, slots=True)
-class _Used:
-    """The keys of what was shown to a question since some time."""
-
-    since: datetime
-    keys: frozenset[str]
-
-    def lacks(self, one: ActiveMemory) -> bool:
-        """Whether a memory is older than that time and was not shown since."""
-        return one.occurred_at < self.since and one.key not in self.keys
 
 
 def _ending(conversation: ConversationMemory) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from hashlib import sha256
 from typing import Final
 
 from agent_reminiscence.core import AgentMem
@@ -16,7 +15,15 @@ from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.react.config import ReactMemConfig
 from agent_reminiscence.react.facts import FACT_PREFIX, fact_id_of, promote
-from agent_reminiscence.react.journal import FINISHED, Finished, Journal, Learned, as_finished, summary_of
+from agent_reminiscence.react.journal import (
+    FINISHED,
+    Finished,
+    Journal,
+    Learned,
+    as_finished,
+    episode_id_of,
+    summary_of,
+)
 from agent_reminiscence.react.learning import Learning, LearningByRules, LearningFailedError, without_sensitive
 from agent_reminiscence.react.memory_services import MemoryServices
 from agent_reminiscence.react.models import AgentFailure, Fact, InvocationSummary
@@ -182,7 +189,7 @@ class Recorder:
                 success=learned.success,
                 source=invocation_conversation(finished.conversation_id, finished.invocation_id),
                 metadata={"invocation_id": finished.invocation_id},
-                id=sha256(str(event.event_id).encode()).hexdigest()[:32],
+                id=episode_id_of(str(event.event_id)),
             )
         )
         _check(done.error)

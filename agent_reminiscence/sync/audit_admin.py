@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, overload
 from uuid import UUID
@@ -158,8 +158,12 @@ class AuditAdmin(Twin):
         memory_id: UUID | str | Unset = UNSET,
         conversation_id: str | Unset = UNSET,
         text: str | Unset = UNSET,
+        before: datetime | Unset = UNSET,
+        memory_versions: Mapping[UUID, int] | Unset = UNSET,
+        event_ids: Collection[UUID] | Unset = UNSET,
         dry_run: Literal[False] = False,
         actor: str | None = None,
+        reason: str | None = None,
     ) -> ErasureReceipt: ...
 
     @overload
@@ -170,8 +174,12 @@ class AuditAdmin(Twin):
         memory_id: UUID | str | Unset = UNSET,
         conversation_id: str | Unset = UNSET,
         text: str | Unset = UNSET,
+        before: datetime | Unset = UNSET,
+        memory_versions: Mapping[UUID, int] | Unset = UNSET,
+        event_ids: Collection[UUID] | Unset = UNSET,
         dry_run: Literal[True],
         actor: str | None = None,
+        reason: str | None = None,
     ) -> ErasurePreview: ...
 
     @overload
@@ -182,8 +190,12 @@ class AuditAdmin(Twin):
         memory_id: UUID | str | Unset = UNSET,
         conversation_id: str | Unset = UNSET,
         text: str | Unset = UNSET,
+        before: datetime | Unset = UNSET,
+        memory_versions: Mapping[UUID, int] | Unset = UNSET,
+        event_ids: Collection[UUID] | Unset = UNSET,
         dry_run: bool = False,
         actor: str | None = None,
+        reason: str | None = None,
     ) -> ErasureReceipt | ErasurePreview: ...
 
     def erase(
@@ -193,10 +205,14 @@ class AuditAdmin(Twin):
         memory_id: UUID | str | Unset = UNSET,
         conversation_id: str | Unset = UNSET,
         text: str | Unset = UNSET,
+        before: datetime | Unset = UNSET,
+        memory_versions: Mapping[UUID, int] | Unset = UNSET,
+        event_ids: Collection[UUID] | Unset = UNSET,
         dry_run: bool = False,
         actor: str | None = None,
+        reason: str | None = None,
     ) -> ErasureReceipt | ErasurePreview:
-        """Erase a memory, a conversation, everything that contains a text, or all data of `external_id`.
+        """Erase a memory, a conversation, a text, what is older than a moment, or all data of `external_id`.
 
         When the call returns, the data is gone from events, tiers, vectors and caches, and a scan in the same
         transaction has confirmed it. A memory is erased with all its versions, because later ones repeat what earlier
@@ -209,14 +225,21 @@ class AuditAdmin(Twin):
             memory_id: Erase this memory.
             conversation_id: Erase every memory this conversation created or changed, and its events of other kinds.
             text: Erase everything that ever contained this exact text, in any version.
+            before: Erase what was recorded before this moment, which has a zone and is not in the future: memories
+                that nothing was written to since, with all their versions, and single events. A memory that was
+                created, updated or appended to since stays as a whole.
+            memory_versions: Erase these memories, by id, each only if it is still at the version that you have read.
+                One that is gone or was written to since is left out, so the receipt may name fewer.
+            event_ids: Erase these events of your own kinds; alone or with `memory_versions`. Others are left out.
             dry_run: Only report what would be erased.
             actor: Who erases; kept in the receipt.
+            reason: Why, in at most 256 characters without anything personal; kept in the receipt.
 
         Returns:
             The receipt, which is also a ledger event and holds none of the text; with `dry_run`, a preview.
 
         Raises:
-            InvalidInputError: An argument is invalid or None, or more than one of the first three is given.
+            InvalidInputError: An argument is invalid or None, or several that exclude each other are given.
             MemoryNotFoundError: `external_id` has no such memory.
             ExternalIdNotFoundError: Nothing was ever stored for `external_id`: most likely it is mistyped. Nothing is
                 written. If everything was erased before, the call succeeds and its receipt names nothing.
@@ -228,8 +251,12 @@ class AuditAdmin(Twin):
                 memory_id=memory_id,
                 conversation_id=conversation_id,
                 text=text,
+                before=before,
+                memory_versions=memory_versions,
+                event_ids=event_ids,
                 dry_run=dry_run,
                 actor=actor,
+                reason=reason,
             )
         )
 

@@ -55,8 +55,11 @@ class WorkAdmin(Twin):
     def review(self, external_id: str | int | UUID) -> LifecycleReport:
         """Do now what a worker does regularly: promote often-recalled chunks, end expired and surplus ones.
 
-        Ended chunks leave current searches through an event of their own. Nothing is deleted, no text changes, and a
-        search `as_of` an earlier time finds them. Without `max_chunks` and times to live, nothing ends.
+        Ended chunks leave current searches through an event of their own. No text changes, and a search `as_of` an
+        earlier time finds them. Without `max_chunks`, times to live and memories that expire, nothing ends.
+
+        With `retention="erase"`, memories that have expired, and those of which no passage is left, are then erased:
+        all of them in this call, with one receipt for each 1,000. Otherwise nothing is deleted.
 
         Raises:
             InvalidInputError: The id is invalid.

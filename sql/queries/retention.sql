@@ -60,3 +60,15 @@ SELECT min(over.over_at) AS over_at
 FROM (
     {include over}
 ) AS over;
+
+-- name: find_last_erasure
+-- When something of the stream was last erased, and how many events it has, whose replay an erasure takes.
+SELECT s.head AS events, (
+    SELECT e.recorded_at
+    FROM memory_event AS e
+    WHERE e.external_id = $(external_id)p AND e.kind = 'memory.erased'
+    ORDER BY e.position DESC
+    LIMIT 1
+) AS erased_at
+FROM memory_stream AS s
+WHERE s.external_id = $(external_id)p;

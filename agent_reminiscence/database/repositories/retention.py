@@ -52,6 +52,11 @@ class RetentionRepository:
         row = await db.fetch_one(_SQL["find_next_over"], _params(external_id, rules))
         return None if row is None else row["over_at"]
 
+    async def find_last_erasure(self, db: SqlExecutor, external_id: str) -> tuple[datetime | None, int]:
+        """Return when something was last erased, None if nothing ever was, and how many events the stream has."""
+        row = await db.fetch_one(_SQL["find_last_erasure"], {"external_id": external_id})
+        return (None, 0) if row is None else (row["erased_at"], row["events"])
+
 
 def _params(external_id: str, rules: RetentionRules) -> dict[str, object]:
     return {

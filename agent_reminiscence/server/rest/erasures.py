@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, computed_field, model_v
 from starlette.responses import Response
 
 from agent_reminiscence.domain.erasure import ErasureCheck, ErasurePreview, ErasureReceipt
+from agent_reminiscence.domain.erasure import Scope as ErasureScope
 from agent_reminiscence.exceptions import (
     CommitUnknownError,
     ExternalIdNotFoundError,
@@ -29,7 +30,7 @@ from agent_reminiscence.server.rest.fields import (
 )
 from agent_reminiscence.server.rest.routes import Memory, Tenant, as_json, operations, says
 
-_WHAT = ("memory_id", "conversation_id", "text", "everything")
+_WHAT = ("memory_id", "conversation_id", "text", "before", "everything")
 
 router = operations("erasures")
 
@@ -45,10 +46,12 @@ _Said = Annotated[Literal[True], BeforeValidator(_exactly_true)]
 
 
 class Erasure(Body):
-    """What to erase: exactly one of `memory_id`, `conversation_id`, `text` and `everything`."""
+    """What to erase: exactly one of `memory_id`, `conversation_id`, `text`, `before` and `everything`."""
 
     model_config = ConfigDict(
-        json_schema_extra=one_of(memory_id="string", conversation_id="string", text="string", everything="boolean")
+        json_schema_extra=one_of(
+            memory_id="string", conversation_id="string", text="string", before="string", everything="boolean"
+        )
     )
 
     memory_id: UUID | None = Field(default=None, description="This memory, with all its versions.")
@@ -56,9 +59,15 @@ class Erasure(Body):
     text: str | None = Field(
         default=None, min_length=3, max_length=MAX_QUERY_CHARACTERS, description="All that ever contained this text."
     )
+    before: Moment | None = Field(
+        default=None,
+        description="What was recorded before this moment: memories that nothing was written to since, and single"
+        " events.",
+    )
     everything: _Said | None = Field(default=None, description="All that this tenant has.")
     dry_run: Flag = Field(default=False, description="Only report what would be erased.")
     actor: Id | None = Field(default=None, description="Who erases; kept in the receipt.")
+    reason: Id | None = Field(default=None, description="Why, without anything personal; kept in the receipt.")
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
@@ -88,11 +97,13 @@ class ReceiptGiven(Body):
 
     receipt_id: UUID
     external_id: Id
-    scope: Literal["memory", "conversation", "text", "tenant"]
+    scope: ErasureScope
     requested_at: Moment
     actor: Id | None
     memory_ids: list[UUID]
     events: list[ErasedEventGiven]
+    reason: Id | None = None
+    before: Moment | None = None
     faults: list[FaultGiven] = Field(default_factory=list)
     rows: dict[str, Position]
     sha256: Hash
@@ -146,6 +157,7 @@ async def erase(memory: Memory, tenant: Tenant, body: Erasure) -> Response:
         **{name: getattr(body, name) for name in _WHAT[:-1] if getattr(body, name) is not None},
         dry_run=body.dry_run,
         actor=body.actor,
+        reason=body.reason,
     )
     return as_json(erased, 200 if body.dry_run else 201)
 

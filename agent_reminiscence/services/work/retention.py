@@ -6,12 +6,12 @@ killed at any point: what it did not erase is found by the next review, and what
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
 from agent_reminiscence.config.constants import Tier
-from agent_reminiscence.database.repositories.retention import RetentionRepository
+from agent_reminiscence.database.repositories.retention import OverMemory, RetentionRepository
 from agent_reminiscence.domain.erasure import RetentionRules, Target
 from agent_reminiscence.domain.lifecycle import LifecycleReport
 from agent_reminiscence.services.audit.erasure import EraseRequest, ErasureService, NothingOverError
@@ -19,7 +19,10 @@ from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.tiers.review import LifecycleService
 
 # One erasure's share. Nearly all of its time is the replay of what stays, which costs the same for one memory.
-ERASED_AT_ONCE: Final = 1_000
+ERASED_AT_ONCE: Final = 5_000
+# How long a worker rests between two erasures of a stream, for each of its events, of which it replays some 200 in a
+# second: where memories expire one by one, they wait for each other.
+_PAUSE_SECONDS_PER_EVENT: Final = 0.1
 RETENTION_ACTOR: Final = "retention"
 
 
@@ -58,7 +61,7 @@ class Retention:
             StoreError: The store is unavailable; what was done is kept, and the next call does the rest.
         """
         report = await self._lifecycle.review(external_id)
-        while erased := await self.erase_due(external_id):
+        while erased := await self._erase(external_id, await self._find_over(external_id)):
             # A passage that repeated an erased one counts again, and may be over, too.
             again = await self._lifecycle.review(external_id)
             report = LifecycleReport(
@@ -72,19 +75,38 @@ class Retention:
         return report
 
     async def erase_due(self, external_id: str) -> int:
-        """Erase up to 1,000 memories that are over, in one transaction; returns how many.
+        """Erase up to 5,000 memories that are over, in one transaction, unless an erasure was lately; returns how many.
 
         Raises:
             StoreError: The store is unavailable, or the ledger was altered; nothing is erased.
         """
-        if not self._erases:
-            return 0
-        rules = self._rules()
-        found = await self._store.read_once(
-            external_id, lambda db: self._over.find_over(db, external_id, rules, limit=ERASED_AT_ONCE)
-        )
+        found = await self._find_over(external_id)
         if not found:
             return 0
+        may_at = await self._may_erase_at(external_id)
+        if may_at is not None and may_at > self._clock():
+            return 0
+        return await self._erase(external_id, found)
+
+    async def _find_over(self, external_id: str) -> list[OverMemory]:
+        if not self._erases:
+            return []
+        rules = self._rules()
+        return await self._store.read_once(
+            external_id, lambda db: self._over.find_over(db, external_id, rules, limit=ERASED_AT_ONCE)
+        )
+
+    async def _may_erase_at(self, external_id: str) -> datetime | None:
+        """When a worker may erase again; None if it may at once."""
+        erased_at, events = await self._store.read_once(
+            external_id, lambda db: self._over.find_last_erasure(db, external_id)
+        )
+        return None if erased_at is None else erased_at + timedelta(seconds=_PAUSE_SECONDS_PER_EVENT * events)
+
+    async def _erase(self, external_id: str, found: Sequence[OverMemory]) -> int:
+        if not found:
+            return 0
+        rules = self._rules()
         settings = sorted({one.setting for one in found})
         request = EraseRequest(
             external_id=external_id,
@@ -102,9 +124,13 @@ class Retention:
         moments = [await self._lifecycle.next_review_at(external_id)]
         if self._erases:
             rules = self._rules()
-            moments.append(
-                await self._store.read_once(external_id, lambda db: self._over.find_next_over(db, external_id, rules))
+            over_at = await self._store.read_once(
+                external_id, lambda db: self._over.find_next_over(db, external_id, rules)
             )
+            if over_at is not None:
+                may_at = await self._may_erase_at(external_id)
+                over_at = over_at if may_at is None else max(over_at, may_at)
+            moments.append(over_at)
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _rules(self) -> RetentionRules:

@@ -10,9 +10,9 @@ SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 WORKDIR /build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 # First what seldom changes.
-COPY requirements/runtime.txt requirements/build.txt requirements/
+COPY requirements/image.txt requirements/build.txt requirements/
 RUN python -m venv /opt/agent-reminiscence \
-    && /opt/agent-reminiscence/bin/pip install --require-hashes -r requirements/runtime.txt \
+    && /opt/agent-reminiscence/bin/pip install --require-hashes -r requirements/image.txt \
     && python -m venv /opt/build \
     && /opt/build/bin/pip install --require-hashes -r requirements/build.txt
 COPY pyproject.toml README.md LICENSE ./

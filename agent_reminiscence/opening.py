@@ -11,14 +11,16 @@ from functools import partial
 from typing import Final, Literal
 
 from agent_reminiscence.apart import run_apart
+from agent_reminiscence.config.constants import SCHEDULER_ROLE
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor
 from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress, default_data_dir, tell_who_waits
-from agent_reminiscence.database.generations import all_generations, ask_for_current
+from agent_reminiscence.database.generations import all_generations, ask_for_current, take_embedder
 from agent_reminiscence.database.migrations import SchemaParameters
 from agent_reminiscence.database.neo4j_manager import Neo4jManager, create_neo4j
 from agent_reminiscence.database.pooling import is_shared, needs_session
 from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.schema import prepare_embedded
 from agent_reminiscence.database.schema_checks import AnalyserOutdatedError, check_version, open_checked
 from agent_reminiscence.database.sessions import check_sessions
@@ -34,7 +36,7 @@ from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.administrators import FindAdministrator
 from agent_reminiscence.services.recall.question import read_question
 from agent_reminiscence.services.upkeep.reindexing import reindex
-from agent_reminiscence.services.vectors.generations import Generations, close_all
+from agent_reminiscence.services.vectors.generations import Generations, check_storable, close_all
 from agent_reminiscence.services.vectors.reembedding import Target
 from agent_reminiscence.telemetry import Telemetry
 
@@ -351,7 +353,6 @@ async def _check_schema(
             " which cannot change; unset it, or use another database (data_dir, postgres_dsn)"
         )
     stores.postgres.announce_with(state.announcement_key)
-    stores.generations.follow(current)
     # An embedder whose server is unavailable takes its dimension from the latest generation of its model.
     for generation in reversed(known):
         for one in embedders:
@@ -359,7 +360,11 @@ async def _check_schema(
     embedder = embedders[0]
     # The name first: an unrecorded dimension may be unknown while the embedder's server is unavailable.
     if current.model_name == embedder.model_name and current.dimension == embedder.dimension:
+        stores.generations.follow(current)
         return
+    if await _take_if_empty(stores, current):
+        return
+    stores.generations.follow(current)
     if succeeds_default(embedder, current.model_name):
         await _keep_earlier_default(stores.generations, current, embedder)
         return
@@ -388,6 +393,34 @@ async def _check_schema(
         embedder.model_name,
         extra={"model_name": current.model_name},
     )
+
+
+async def _take_if_empty(stores: Stores, current: Generation) -> bool:
+    """Let a database that holds no memory take the configured embedder: who ran `migrate` need not know it.
+
+    Returns:
+        Whether it has that embedder now; another process may have given it the same one.
+    """
+    embedder, provider, model = stores.configured
+    async with stores.postgres.transaction("", role=SCHEDULER_ROLE, read_only=True) as db:
+        if await EventLedger().has_events(db):
+            return False
+    check_storable(embedder)
+    async with stores.postgres.transaction("") as db:
+        is_taken = await take_embedder(
+            db, model_name=embedder.model_name, dimension=embedder.dimension, provider=provider, model=model
+        )
+        asked = await ask_for_current(db)
+        taken = await asked.result()
+    if is_taken:
+        _logger.info(
+            "this database holds no memory yet: it was prepared for the vectors of %s, and takes those of %s",
+            current.made_by,
+            taken.made_by,
+            extra={"model_name": taken.model_name},
+        )
+        stores.generations.follow(taken)
+    return is_taken
 
 
 async def _keep_earlier_default(generations: Generations, current: Generation, embedder: BaseEmbedder) -> None:

@@ -58,6 +58,7 @@ def main() -> None:
         *_compare_imports(declared + [one for extra in APART for one in apart[extra]]),
         *_compare_pins(needed, "core"),
         *_compare_pins(whole, "runtime"),
+        *_compare_pins(whole + groups["image"], "image"),
         *_compare_pins(declared + of_all, "dev"),
     ]
     for extra, requirements in apart.items():

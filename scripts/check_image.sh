@@ -24,5 +24,7 @@ if "$builder" run --rm agent-reminiscence:check serve --host 0.0.0.0 2>/dev/null
     echo "the image serves others without asking who they are" >&2
     exit 1
 fi
+# What models of Ollama and OpenAI are called with.
+"$builder" run --rm --entrypoint python agent-reminiscence:check -c "import pydantic_ai.models.ollama, pydantic_ai.models.openai"
 test "$("$builder" run --rm --entrypoint id agent-reminiscence:check -u)" = 10001
 echo "the image was built by $builder and runs"

@@ -16,6 +16,8 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = "agent-reminiscence-ledger[all,wordllama]"
+# What the Docker image has besides: the dependency group `image`.
+IMAGE = "pydantic-ai-slim[openai]"
 
 ACCEPTED = {
     "0BSD",
@@ -37,6 +39,7 @@ EXCEPTIONS = {
     "psycopg": ("LGPL-3.0-only", "a library used unchanged through its interface; our users are not bound by it"),
     "psycopg-binary": ("LGPL-3.0-only", "psycopg's own build of libpq's interface, used unchanged"),
     "psycopg-pool": ("LGPL-3.0-only", "psycopg's pool, used unchanged"),
+    "regex": ("CNRI-Python", "permissive, of Python's own regular expressions; comes with tiktoken, in the image only"),
     "tqdm": ("MPL-2.0", "copyleft per file; comes with huggingface-hub, used unchanged"),
 }
 # Older metadata uses words where newer metadata uses an SPDX expression.
@@ -62,7 +65,7 @@ SPDX_OF_TEXT = {
 
 def main() -> None:
     """Print every licence that is not accepted; exit with 1 if there is one."""
-    closure = _closure(sys.argv[1]) | _own(sys.argv[1]) if sys.argv[1:] else _closure(PROJECT)
+    closure = _closure(sys.argv[1]) | _own(sys.argv[1]) if sys.argv[1:] else _closure(PROJECT) | _closure(IMAGE)
     problems = [
         f"{name}: {' AND '.join(sorted(refused))} is not accepted; see scripts/check_licences.py"
         for name, found in sorted(closure.items())

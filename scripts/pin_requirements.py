@@ -38,7 +38,14 @@ def main() -> None:
             # uv keeps the versions of an existing file.
             pins = [(ROOT / "requirements" / name).read_text(encoding="utf-8") for name in ("dev.txt", "mem0.txt")]
             everything.write_text("\n".join(pins), encoding="utf-8")
-        groups = [*_group("build"), *_group("test"), *_group("lint"), *_group("docs"), *_group("bench")]
+        groups = [
+            *_group("build"),
+            *_group("image"),
+            *_group("test"),
+            *_group("lint"),
+            *_group("docs"),
+            *_group("bench"),
+        ]
         whole = [PROJECT, "--extra", "all"]
         tested = [*whole, "--extra", EARLIER]
         mem0 = [*tested, "--extra", "mem0", "--excludes", str(heavy)]
@@ -48,6 +55,7 @@ def main() -> None:
         _write("core", PROJECT, *same)
         _write("slim", PROJECT, *same, "--excludes", str(embedded))
         _write("runtime", *whole, *same)
+        _write("image", *whole, *same, *_group("image"))
         _write("build", *same, *_group("build"))
         _write("test", *tested, *same, *_group("test"))
         _write("bench", *tested, *same, *_group("bench"))

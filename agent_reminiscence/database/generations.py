@@ -62,6 +62,30 @@ async def ask_for_current(db: SqlExecutor) -> Deferred[Generation]:
     return await db.ask(_SQL["current_generation"], None, read)
 
 
+async def take_embedder(
+    db: SqlExecutor, *, model_name: str, dimension: int, provider: str | None, model: str | None
+) -> bool:
+    """Give a database that holds no memory the vectors of another embedder, in the application's own transaction.
+
+    The generation that was current disappears, and no process takes the old embedder for one that the database has had.
+
+    Args:
+        dimension: 1 to `MAX_EMBEDDING_DIMENSION`.
+        provider: What any process can make the embedder from; None is a custom embedder.
+        model: The provider's name for the model; None is its default.
+
+    Returns:
+        Whether its vectors are of this embedder now. False where something has been written or is being written, or an
+        administrator is changing the vectors; nothing was changed.
+    """
+    row = await db.fetch_one(
+        _SQL["take_embedder"],
+        {"model_name": model_name, "dimension": dimension, "provider": provider, "model": model},
+    )
+    assert row is not None
+    return bool(row["is_taken"])
+
+
 async def list_generations(db: SqlExecutor) -> list[Generation]:
     """Return the generations that have a table, oldest first.
 

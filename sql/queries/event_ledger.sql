@@ -293,6 +293,10 @@ SELECT external_id
 FROM memory_stream
 ORDER BY external_id;
 
+-- name: has_events
+-- As the scheduler: whether anything was ever written, by anybody.
+SELECT EXISTS (SELECT FROM memory_stream WHERE head > 0) AS has_events;
+
 -- name: list_tenants
 -- As the scheduler: one page, in the order of the ids. A stream without events was only locked.
 SELECT external_id, head, last_recorded_at, live_chunks

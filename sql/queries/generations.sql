@@ -4,6 +4,9 @@ generation AS number, model_name, dimension, state, state_since, provider, model
 -- name: current_generation
 SELECT {include columns} FROM embedding_generation WHERE state = 'current';
 
+-- name: take_embedder
+SELECT take_embedder($(model_name)p, $(dimension)p, $(provider)p, $(model)p) AS is_taken;
+
 -- name: list_generations
 -- Those that have a table. A snapshot may be older than the lock that the statement waits for, and miss what was dropped
 -- meanwhile.

@@ -19,11 +19,13 @@ SELECT set_config(
 FROM pg_extension WHERE extname = 'vector';
 
 -- name: read_made_with
--- For a schema of any release: the first generation is the one the schema was created with.
+-- For a schema of any release: the first generation is the one the schema was created with, or the one it took while empty.
 SELECT p.value::int AS chunk_partitions, g.model_name, g.dimension
 FROM embedding_generation AS g
 CROSS JOIN schema_parameter AS p
-WHERE g.generation = 1 AND p.name = 'chunk_partitions';
+WHERE p.name = 'chunk_partitions'
+ORDER BY g.generation
+LIMIT 1;
 
 -- name: record_jobs_version
 UPDATE schema_parameter SET value = $(name)p WHERE name = 'procrastinate_schema';

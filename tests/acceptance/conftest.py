@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import shutil
-import socket
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -36,6 +35,7 @@ from tests.support.databases import DatabasePool
 from tests.support.neo4j_server import Neo4jAddress
 from tests.support.oldest_postgres import oldest_programs
 from tests.support.proxy import FaultyProxy, TcpSwitch
+from tests.support.server_process import free_port
 from tests.support.sharing import SharedMemory, shared_memory_on
 
 type Silence = Callable[[FaultyProxy], AbstractContextManager[None]]
@@ -173,19 +173,12 @@ class TcpServer:
             superuser.close()
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @pytest.fixture(scope="session")
 def tcp_server(request: pytest.FixtureRequest) -> Iterator[TcpServer]:
     """A second server for this process, PostgreSQL 16, reached by DSN."""
     # Not pytest's own folder: the server runs as another user when the tests run as root.
     folder = Path(tempfile.mkdtemp(prefix="reminiscence-tcp-"))
-    port = _free_port()
+    port = free_port()
     postgres = EmbeddedPostgres(
         folder / "data",
         programs=oldest_programs(),

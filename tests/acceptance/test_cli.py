@@ -349,8 +349,11 @@ async def new_database(test_server: TestServer) -> AsyncIterator[str]:
     await test_server.drop_database(name)
 
 
-def test_doctor_says_what_is_wrong_and_exits_with_1(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_says_what_is_wrong_and_exits_with_1(
+    cli: CommandLine, chat: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As text with the remedy under the finding, and as JSON."""
+    cli("ingest", chat / "note.md", "--external-id", "crew")
     assert "No problems found." in cli("doctor")
     assert cli.code == 0
 

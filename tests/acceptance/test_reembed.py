@@ -828,7 +828,8 @@ async def test_settings_that_are_behind_the_database_are_followed_and_named(
 async def test_a_model_that_the_database_never_had_is_refused_with_the_way_out(
     memory: AgentMem, config: Callable[..., Config]
 ) -> None:
-    """Settings alone change no model: all vectors would be missing at once."""
+    """Settings alone change no model once something is remembered: all vectors would be missing at once."""
+    await _remember(memory, "agent-1")
     with pytest.raises(ConfigurationError, match="run `agent-reminiscence reembed`"):
         async with AgentMem(config(embedding_dimension=_NEW_DIMENSION)):
             pass
@@ -837,7 +838,6 @@ async def test_a_model_that_the_database_never_had_is_refused_with_the_way_out(
     async with AgentMem(
         config(embedding_dimension=_NEW_DIMENSION), embedders=[HashEmbedder(TEST_DIMENSION)]
     ) as changing:
-        await _remember(changing, "agent-1")
         assert await _uses_vectors(changing)
 
 

@@ -49,7 +49,7 @@ class ServerProcess(ABC):
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder
-        self.port = port or _free_port()
+        self.port = port or free_port()
         self._settings = {"OWNER_PID": str(owner_pid or os.getpid()), **(settings or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -189,7 +189,8 @@ class ServerProcess(ABC):
         return "\n".join(self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:])
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine on which nothing listens now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

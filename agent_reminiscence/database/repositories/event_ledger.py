@@ -372,6 +372,12 @@ class EventLedger:
         """Return every `external_id` that has a stream; needs a transaction as the scheduler."""
         return [row["external_id"] for row in await db.fetch_all(_SQL["list_streams"])]
 
+    async def has_events(self, db: SqlExecutor) -> bool:
+        """Whether anything was ever written, by any `external_id`; needs a transaction as the scheduler."""
+        row = await db.fetch_one(_SQL["has_events"])
+        assert row is not None
+        return bool(row["has_events"])
+
     async def list_tenants(self, db: SqlExecutor, *, after: str, limit: int) -> list[TenantOverview]:
         """Return those with events, at most `limit` behind `after`, in order; needs a transaction as the scheduler."""
         rows = await db.fetch_all(_SQL["list_tenants"], {"after": after, "limit": limit})

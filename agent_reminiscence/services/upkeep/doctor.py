@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from agent_reminiscence.config.constants import EMBEDDED_DATABASE, EMBEDDED_LOGIN
+from agent_reminiscence.config.constants import EMBEDDED_DATABASE, EMBEDDED_LOGIN, SCHEDULER_ROLE
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.database import inspection as facts
 from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
 from agent_reminiscence.database.embedded import EmbeddedPostgres, check_folder, default_data_dir, find_programs
 from agent_reminiscence.database.generations import all_generations, list_generations, table_sizes
 from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.schema_checks import check_version
 from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.exceptions import (
@@ -249,9 +250,24 @@ async def _check_schema(
             generations = await list_generations(transaction)
             sizes = await table_sizes(transaction)
         current = next(generation for generation in generations if generation.number == state.generation)
-        check_generation(diagnosis, current, expected.embedder, known={g.model_name for g in known})
+        check_generation(
+            diagnosis,
+            current,
+            expected.embedder,
+            known={g.model_name for g in known},
+            is_empty=await _is_empty(store),
+        )
         check_other_generations(diagnosis, generations, sizes)
         await diagnosis.run("memories", lambda: check_streams(diagnosis, store, generations, expected.graph_store))
         await diagnosis.run("ledger", lambda: check_ledger(diagnosis, store))
     finally:
         await store.close()
+
+
+async def _is_empty(store: PostgresManager) -> bool:
+    """Whether nothing was ever written; False if this could not be read, of which the next checks say why."""
+    try:
+        async with store.transaction("", role=SCHEDULER_ROLE, read_only=True) as db:
+            return not await EventLedger().has_events(db)
+    except StoreError:
+        return False

@@ -414,9 +414,19 @@ async def check_ownership(diagnosis: Diagnosis, db: SqlExecutor) -> None:
 
 
 def check_generation(
-    diagnosis: Diagnosis, current: Generation, embedder: BaseEmbedder | None, *, known: Collection[str]
+    diagnosis: Diagnosis,
+    current: Generation,
+    embedder: BaseEmbedder | None,
+    *,
+    known: Collection[str],
+    is_empty: bool,
 ) -> None:
-    """Whether the configured embedder makes the vectors that are searched."""
+    """Whether the configured embedder makes the vectors that are searched.
+
+    Args:
+        known: The models that the database has had.
+        is_empty: Whether nothing was ever written, so that the database takes another embedder when it is opened.
+    """
     made_by = f"{current.model_name} with {current.dimension} dimensions"
     if embedder is not None:
         adopt_dimension(embedder, current.model_name, current.dimension)
@@ -425,6 +435,12 @@ def check_generation(
     # The name first: an unrecorded dimension is unknown while the embedder's server is away.
     elif embedder.model_name == current.model_name and embedder.dimension == current.dimension:
         diagnosis.add("embeddings", "ok", f"made by {made_by}, as configured")
+    elif is_empty:
+        diagnosis.add(
+            "embeddings",
+            "ok",
+            f"none yet; prepared for {made_by}, and takes {embedder.model_name} when a memory is opened with it",
+        )
     elif current.model_name == WORDLLAMA_MODEL and wordllama_folder() is None:
         effect = (
             "searches use words only, and new texts get no vectors"

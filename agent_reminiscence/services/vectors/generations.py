@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from typing import Final
 
 from agent_reminiscence.apart import run_apart
+from agent_reminiscence.config.constants import MAX_EMBEDDING_DIMENSION
 from agent_reminiscence.database.generations import current_generation
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.domain.generation import Generation
@@ -160,6 +161,19 @@ def check_dimension(embedder: BaseEmbedder, generation: Generation) -> None:
     if dimension != generation.dimension:
         raise NoEmbedderError(
             f"the embedder {name!r} has {dimension} dimensions, but this database's vectors have {generation.dimension}"
+        )
+
+
+def check_storable(embedder: BaseEmbedder) -> None:
+    """Check that vectors of this embedder's dimension can be stored.
+
+    Raises:
+        ConfigurationError: They cannot, or the dimension is unknown while the embedder's server is unavailable.
+    """
+    if not 1 <= embedder.dimension <= MAX_EMBEDDING_DIMENSION:
+        raise ConfigurationError(
+            f"the vectors of {embedder.model_name!r} have {embedder.dimension} dimensions; the index supports at most"
+            f" {MAX_EMBEDDING_DIMENSION:,}"
         )
 
 

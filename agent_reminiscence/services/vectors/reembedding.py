@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from agent_reminiscence.apart import run_all_apart, run_apart
-from agent_reminiscence.config.constants import MAX_EMBEDDING_DIMENSION, SCHEDULER_ROLE
+from agent_reminiscence.config.constants import SCHEDULER_ROLE
 from agent_reminiscence.database.generations import (
     GenerationOwner,
     current_generation,
@@ -34,7 +34,7 @@ from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.administrators import Administrators
 from agent_reminiscence.services.vectors.cells import CellService
 from agent_reminiscence.services.vectors.filling import EmbeddingService
-from agent_reminiscence.services.vectors.generations import NoEmbedderError, check_dimension
+from agent_reminiscence.services.vectors.generations import NoEmbedderError, check_dimension, check_storable
 
 _logger = logging.getLogger("agent_reminiscence.embedding")
 
@@ -213,17 +213,12 @@ class ReembeddingService:
             await self._see_embedder(current, target)
             return current
         # Before anything is dropped for it.
-        dimension = target.embedder.dimension
-        if not 1 <= dimension <= MAX_EMBEDDING_DIMENSION:
-            raise ConfigurationError(
-                f"the vectors of {target.embedder.model_name!r} have {dimension} dimensions; the index supports at most"
-                f" {MAX_EMBEDDING_DIMENSION:,}"
-            )
+        check_storable(target.embedder)
         self._embedding.generations.add(target.embedder)
         await self._drop_retired(owner)
         return await owner.begin(
             model_name=target.embedder.model_name,
-            dimension=dimension,
+            dimension=target.embedder.dimension,
             provider=target.provider,
             model=target.model,
         )

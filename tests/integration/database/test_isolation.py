@@ -1121,7 +1121,7 @@ _ELSEWHERE = {
     # About temporary tables alone, which only their own session sees.
     "replay_tables": {"create_tables", "empty_tables", "analyze_tables", "count_rows"},
     # Across tenants on purpose.
-    "event_ledger": {"list_streams", "list_tenants"},
+    "event_ledger": {"has_events", "list_streams", "list_tenants"},
     "graph_progress": {"list_behind_streams"},
     # About the transaction's own tenant, whom they do not name, and across tenants on purpose.
     "work_queue": {

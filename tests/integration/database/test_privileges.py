@@ -97,9 +97,10 @@ _FUNCTIONS: dict[str, set[str]] = {
     "list_work": {"owner", "app"},
     "create_chunk_vectors": {"owner"},
     "check_access_key": {"owner", "app"},
+    "take_embedder": {"owner", "app"},
 }
 # These run with their owner's rights, so each says itself where it looks names up.
-_DEFINERS = {"enqueue_work", "list_work", "check_access_key"}
+_DEFINERS = {"enqueue_work", "list_work", "check_access_key", "take_embedder"}
 _SCHEMAS = {
     SCHEMA_NAME: {"owner": "USAGE CREATE", "app": "USAGE", "scheduler": "USAGE", "eraser": "USAGE"},
     JOBS_SCHEMA_NAME: {"owner": "USAGE CREATE", "worker": "USAGE"},
@@ -142,6 +143,7 @@ _POLICIES = {
 } | {
     ("access_key", "access_key_owner", "ALL", (OWNER_ROLE,), "PERMISSIVE", "true", "true"),
     ("memory_stream", "memory_stream_scheduler", "SELECT", (SCHEDULER_ROLE,), "PERMISSIVE", "true", None),
+    ("memory_stream", "memory_stream_owner", "SELECT", (OWNER_ROLE,), "PERMISSIVE", "true", None),
     ("memory_event", "memory_event_emptied", "UPDATE", (ERASER_ROLE,), "RESTRICTIVE", _NO_RECEIPT, _EMPTY),
     ("memory_event", "memory_event_receipts", "INSERT", (ERASER_ROLE,), "RESTRICTIVE", None, _A_RECEIPT),
 }

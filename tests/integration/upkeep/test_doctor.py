@@ -122,6 +122,8 @@ async def test_what_could_not_be_checked_is_not_called_healthy(
 
 async def test_an_embedder_that_did_not_make_the_vectors_is_a_problem(config: MakeConfig) -> None:
     """Vectors of different models cannot be compared, so this must not pass for well."""
+    async with AgentMem(config()) as memory:
+        await memory.create_active_memory("agent-1", "Plan", "Ship on Friday")
     diagnosis = await diagnose(lambda: config(embedding_dimension=32))
 
     assert _problems(diagnosis) == ["embeddings"]

@@ -1,9 +1,11 @@
-"""docker-compose.yml and .env.example, which nothing here runs; `make check` holds the first against its schema."""
+"""docker-compose.yml and its env files; `tests/acceptance/test_compose_stack.py` runs its services."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+
+from agent_reminiscence import Config
 
 _ROOT = Path(__file__).parents[3]
 _COMPOSE = (_ROOT / "docker-compose.yml").read_text(encoding="utf-8")
@@ -42,7 +44,7 @@ def test_ports_are_published_on_this_machine_only() -> None:
     """Docker opens the firewall for a published port; without an address, to everybody."""
     ports = _PORT.findall(_COMPOSE)
 
-    assert len(ports) == 4
+    assert len(ports) == 5
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
@@ -61,10 +63,34 @@ def test_the_example_is_no_configuration_of_the_library() -> None:
     assert "REMINISCENCE_" not in _EXAMPLE
 
 
+def test_what_memory_env_may_hold_are_settings_that_the_file_leaves_open() -> None:
+    """The example names no setting that there is not, and none that docker-compose.yml decides."""
+    named = re.findall(
+        r"^#?REMINISCENCE_(\w+)=", (_ROOT / "memory.env.example").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    decided = set(re.findall(r"^ +REMINISCENCE_(\w+):", _COMPOSE, re.MULTILINE))
+
+    assert named
+    assert {name.lower() for name in named} <= Config.model_fields.keys()
+    assert not decided & set(named)
+    assert {name.lower() for name in decided} <= Config.model_fields.keys()
+
+
+def test_the_image_has_the_client_of_the_models_that_the_stack_offers() -> None:
+    """Models of Ollama and of OpenAI are called with the same one, which no extra brings."""
+    image = (_ROOT / "Dockerfile").read_text(encoding="utf-8")
+    pins = (_ROOT / "requirements" / "image.txt").read_text(encoding="utf-8")
+
+    assert "--require-hashes -r requirements/image.txt" in image
+    assert re.search(r"^openai==", pins, re.MULTILINE)
+    # The client of its vectors.
+    assert re.search(r"^ollama==", pins, re.MULTILINE)
+
+
 def test_the_page_speaks_of_every_service() -> None:
     """What the file starts stands in its section of the guide."""
     services = re.findall(r"^  (\w+):$", _COMPOSE.partition("\nservices:")[2].partition("\nconfigs:")[0], re.MULTILINE)
-    section = _PAGE.partition("## With Docker Compose")[2].partition("\n## ")[0]
+    section = _PAGE.partition("\n## With Docker Compose")[2].partition("\n## ")[0]
 
     assert len(services) == 5
     assert all(f"`{service}`" in section or f"--wait {service}`" in section for service in services)

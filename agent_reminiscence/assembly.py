@@ -68,6 +68,7 @@ from agent_reminiscence.services.vectors.reembedding import ReembeddingService
 from agent_reminiscence.services.vectors.renewal import NormRenewal
 from agent_reminiscence.services.vectors.writing import WriteVectors
 from agent_reminiscence.services.work.health import HealthService
+from agent_reminiscence.services.work.remembering import ConversationReader
 from agent_reminiscence.services.work.retention import Retention
 from agent_reminiscence.services.work.stream_work import WorkerSetup, WorkService
 from agent_reminiscence.services.work.watch import WorkerWatch
@@ -198,6 +199,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
             chunks_expire=bool(config.ttl_days),
             max_chunks=config.max_chunks,
             max_active_memories=config.max_active_memories,
+            remember_after_seconds=config.remember_after_seconds,
         ),
         expiry,
     )
@@ -233,6 +235,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         ProfileExtractor(runtime, retrieval),
         None if models.retriever is None else ProfileWriter(runtime, retrieval, neighbours, budget, models.retriever),
     )
+    remembering = RememberingService(runtime, manager, budget, models.updater)
     work = WorkService(
         runtime,
         embedding,
@@ -241,6 +244,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         retention,
         cells,
         refresher,
+        ConversationReader(runtime, projector, reading_turns, remembering, pause_seconds=config.remember_after_seconds),
         follower,
         max_attempts=config.job_max_attempts,
         retry_seconds=config.job_retry_seconds,
@@ -263,7 +267,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         retrieval=retrieval,
         outcomes=outcomes,
         synthesis=SynthesisService(runtime, retrieval, neighbours, budget, models.retriever),
-        remembering=RememberingService(runtime, manager, budget, models.updater),
+        remembering=remembering,
         consolidation=consolidation,
         review=review,
         history=HistoryService(runtime, updates_left=manager.updates_left),

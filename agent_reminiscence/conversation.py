@@ -11,7 +11,7 @@ from agent_reminiscence.domain.conversation_key import MAX_CONVERSATION_ID_CHARA
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.domain.turn import Turn
-from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.exceptions import ConfigurationError, InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.requests import ConversationRequest
 
@@ -41,6 +41,7 @@ class Conversation:
         title: str | None,
         source: Source,
         actor: str | None,
+        remember: bool,
     ) -> None:
         self._talks = services.manager.talks
         self._telemetry = services.runtime.telemetry
@@ -56,6 +57,12 @@ class Conversation:
         self._title = "Conversation" if title is None else validation.title(title)
         self._source = validation.source(source)
         self._actor = validation.optional_identifier("actor", actor)
+        self._remember = validation.flag("remember", remember)
+        if self._remember and not services.remembering.has_model:
+            raise ConfigurationError(
+                "remember=True needs a model that reads the conversation; set memory_update_agent_model, or pass"
+                " AgentMem(models=AgentModels(memory_update=…))"
+            )
 
     async def add(
         self,
@@ -122,10 +129,32 @@ class Conversation:
                 turns=checked,
                 source=self._source,
                 actor=self._actor,
+                remember=self._remember,
             )
             memory = await self._talks.add(request)
             operation.note(memory_id=str(memory.id), turns=len(checked))
             return memory
+
+    async def end(self) -> bool:
+        """Say that the conversation is over for now: what no model has read yet is read as soon as a worker can.
+
+        Without it a model reads the conversation once it has paused (`remember_after_seconds`). If nothing was recorded
+        with `remember=True` since the last reading, all turns since then are read. The conversation may go on
+        afterwards.
+
+        Returns:
+            Whether there is anything to read.
+
+        Raises:
+            InvalidInputError: The conversation was named without `remember=True`.
+            StoreError: The store is unavailable.
+        """
+        if not self._remember:
+            raise InvalidInputError(
+                "end() has a model read the conversation, which was named without remember=True; pass it, as in"
+                " memory.conversation(external_id, conversation_id, remember=True)"
+            )
+        return await self._talks.end(self._external_id, self._keys, actor=self._actor)
 
     async def turns(self, limit: int = 50) -> list[Turn]:
         """The last turns, oldest first; empty for a conversation that nobody has added to.

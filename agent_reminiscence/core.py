@@ -182,6 +182,7 @@ class AgentMem:
         title: str | None = None,
         source: Source = "user",
         actor: str | None = None,
+        remember: bool = False,
     ) -> Conversation:
         """A conversation to record turn by turn: `await memory.conversation("user-1", "chat-7").add("user", "Hi")`.
 
@@ -190,9 +191,13 @@ class AgentMem:
             title: Of the memories that hold its turns, indexed with every turn; None is "Conversation".
             source: The trust label of speakers that are neither user, assistant nor tool.
             actor: Who records the turns.
+            remember: Also have the configured model read the conversation once it has paused
+                (`remember_after_seconds`) or `end()` is called, and remember what is worth it, as
+                `admin.remember` does. A worker does that; no call waits for it.
 
         Raises:
             InvalidInputError: An argument is invalid.
+            ConfigurationError: `remember` needs a model, and none is configured (`memory_update_agent_model`).
         """
         return Conversation(
             self._ready().services,
@@ -201,6 +206,7 @@ class AgentMem:
             title=title,
             source=source,
             actor=actor,
+            remember=remember,
         )
 
     def event_index(
@@ -487,10 +493,10 @@ class AgentMem:
         where: Filter | None = None,
         profile: str | None = None,
         run_id: str | None = None,
-        synthesis: bool = False,
+        synthesis: bool | None = None,
         strict: bool = False,
     ) -> RetrievalResult:
-        """Find passages that answer a question, best first. Calls no model unless `synthesis` is set.
+        """Find passages that answer a question, best first. Calls no model unless `synthesis` or a setting asks for it.
 
         Args:
             query: At most 20,000 characters, in any language; there are no query operators.
@@ -515,7 +521,8 @@ class AgentMem:
                 `memory.admin.report_outcome` can later say how it ended. The record holds ids only. If it fails, the
                 hits are returned all the same, and `omitted` has `run_not_recorded`. Also for searches of the past.
             synthesis: Also have the configured model answer the question from the hits, with citations. If it fails,
-                the hits are still returned, and `omitted` says why there is no answer.
+                the hits are still returned, and `omitted` says why there is no answer. None: as the setting `synthesis`
+                says, which is "off" unless you set it; with "auto" a model answers if one is configured.
             strict: With `synthesis`: whether a missing answer is an error.
 
         Returns:
@@ -524,7 +531,7 @@ class AgentMem:
         Raises:
             InvalidInputError: An argument is invalid.
             ProfileNotFoundError: There is no such profile.
-            ConfigurationError: `synthesis` needs a model, and none is configured.
+            ConfigurationError: `synthesis=True` needs a model, and none is configured.
             AgentError: With `strict`: the model gave no usable answer.
             RedactionError: With `synthesis` and `strict`: your redactor failed on the question.
             StoreError: The store is unavailable.
@@ -551,8 +558,13 @@ class AgentMem:
             is_strict = validation.flag("strict", strict)
             operation.note(limit=request.limit, tiers=tuple(request.tiers))
             operation.quote(query=self._quotable(request.query))
-            if validation.flag("synthesis", synthesis):
-                result = await parts.services.synthesis.retrieve(request, strict=is_strict)
+            answers = parts.services.synthesis
+            if synthesis is None:
+                is_answered = self._config.synthesis == "auto" and answers.has_model
+            else:
+                is_answered = validation.flag("synthesis", synthesis)
+            if is_answered:
+                result = await answers.retrieve(request, strict=is_strict)
             else:
                 result = await parts.services.retrieval.retrieve(request)
             operation.note(hits=len(result.hits), entities=len(result.entities))

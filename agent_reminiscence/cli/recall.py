@@ -78,6 +78,7 @@ def search(
                 as_of=as_of_time,
                 known_at=known_at_time,
                 where=admitted,
+                synthesis=False,
             )
             if not found.hits:
                 await note_unstored(memory, external_id)

@@ -201,7 +201,19 @@ class Config(BaseSettings):
     )
     memory_retrieve_agent_model: str | None = Field(
         default=None,
-        description="Model that answers questions when synthesis=True, and writes standing summaries; unset: none.",
+        description="Model that answers questions (see synthesis), and writes standing summaries; unset: none.",
+    )
+    synthesis: Literal["off", "auto"] = Field(
+        default="off",
+        description="Whether a model answers a question that does not say synthesis=True or False: off, or auto, if"
+        " memory_retrieve_agent_model is set.",
+    )
+    remember_after_seconds: float = Field(
+        default=30.0,
+        ge=0,
+        le=86_400,
+        description="How long a conversation recorded with remember=True must pause before the model reads it, in"
+        " seconds; while it does not pause, the model reads it after ten times as long.",
     )
     reflector_agent_model: str | None = Field(
         default=None, description="Model that writes the reflections of agents that share a ledger; unset: none."

@@ -44,6 +44,8 @@ class EventKind(StrEnum):
     OUTCOME = "memory.outcome"
     GRAPH_ERASED = "memory.graph_erased"
     MODEL_ASKED = "memory.model_asked"
+    REMEMBER_ASKED = "memory.remember_asked"
+    REMEMBERED = "memory.remembered"
     VALUE_PART = "memory.value_part"
     ERASED = "memory.erased"
 

@@ -30,6 +30,10 @@ def _is_empty(value: object) -> bool:
     return not value
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 # Events that do not name a language are English. Another default would change their meaning.
 _ENGLISH = "en"
 
@@ -362,6 +366,54 @@ class ModelAsked(StrictModel):
     )
 
 
+class RememberAsked(StrictModel):
+    """Payload of `memory.remember_asked`: a model is to read turns of the event's conversation."""
+
+    after: int | None = Field(
+        default=None,
+        ge=0,
+        exclude_if=_is_none,
+        description="The turns after this position; omitted: those after this event.",
+    )
+    is_over: bool = Field(
+        default=False, exclude_if=_is_empty, description="Whether to read them at once; omitted: after a pause."
+    )
+    retry_seconds: float | None = Field(
+        default=None,
+        ge=0,
+        exclude_if=_is_none,
+        description="How long to wait because the model has failed; omitted if it has not.",
+    )
+    failed_attempts: int = Field(
+        default=0, ge=0, exclude_if=_is_empty, description="How often in a row it has failed; omitted if it has not."
+    )
+
+
+class DeletionAsked(StrictModel):
+    """A turn in which the user asks to have something forgotten, by a model's reading."""
+
+    position: int = Field(ge=1, description="Of the event that holds the turn.")
+    memory_ids: tuple[UUID, ...] = Field(default=(), description="The active memories that hold it.")
+
+
+class Remembered(StrictModel):
+    """Payload of `memory.remembered`: a model has read turns of the event's conversation."""
+
+    after: int = Field(ge=0, description="It has read the turns after this position,")
+    through: int = Field(ge=0, description="up to this one.")
+    turns: int = Field(ge=0, description="How many turns that were.")
+    memory_ids: tuple[UUID, ...] = Field(default=(), description="Memories that were created or updated for it.")
+    refused: int = Field(
+        default=0,
+        ge=0,
+        exclude_if=_is_empty,
+        description="How many of its changes were refused, such as for a limit; omitted if none.",
+    )
+    deletion_requests: tuple[DeletionAsked, ...] = Field(
+        default=(), exclude_if=_is_empty, description="What the user asks to have forgotten; omitted if nothing."
+    )
+
+
 class FactEntry(StrictModel):
     """A statement a model derived from some of a memory's chunks, which remain unchanged."""
 
@@ -610,5 +662,7 @@ PAYLOADS: Mapping[str, type[BaseModel]] = {
     EventKind.OUTCOME: RunOutcomeReported,
     EventKind.GRAPH_ERASED: GraphErased,
     EventKind.MODEL_ASKED: ModelAsked,
+    EventKind.REMEMBER_ASKED: RememberAsked,
+    EventKind.REMEMBERED: Remembered,
     EventKind.VALUE_PART: ValuePart,
 }

@@ -39,6 +39,9 @@ class WorkReport(FrozenModel):
     memories_expired: int = Field(default=0, description="Memories whose `expires_at` had come.")
     memories_erased: int = Field(default=0, description='Memories erased for being over; only with retention="erase".')
     profiles: tuple[str, ...] = Field(default=(), description="Standing summaries that got a new text.")
+    conversations_read: int = Field(
+        default=0, description="Conversations recorded with `remember=True` that a model has read."
+    )
     vectors_filled: int = Field(default=0, description="Chunks that got their vectors.")
     graph_followed: bool | None = Field(
         default=None,

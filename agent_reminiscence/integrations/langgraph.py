@@ -508,7 +508,7 @@ async def _lives(memory: Any, put: _Put) -> list[str]:
 
 async def _scores(memory: Any, tenant: ExternalId, query: str, where: Filter) -> dict[UUID, float]:
     """The score of the best passage of each memory, best first: newer values do not come before better ones here."""
-    result = await memory.retrieve_memories(tenant, query, limit=MAX_RESULTS, where=where)
+    result = await memory.retrieve_memories(tenant, query, limit=MAX_RESULTS, where=where, synthesis=False)
     scores: dict[UUID, float] = {}
     for hit in sorted(result.hits, key=lambda hit: hit.score, reverse=True):
         scores.setdefault(hit.memory_id, hit.score)

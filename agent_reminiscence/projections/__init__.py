@@ -60,7 +60,14 @@ HANDLERS: Mapping[str, Handler] = {
 # Our kinds that change nothing here: they record what happened to the ledger itself or elsewhere, or hold what another
 # event has no room for.
 KINDS_WITHOUT_EFFECT = frozenset(
-    {EventKind.ERASED, EventKind.GRAPH_ERASED, EventKind.MODEL_ASKED, EventKind.VALUE_PART}
+    {
+        EventKind.ERASED,
+        EventKind.GRAPH_ERASED,
+        EventKind.MODEL_ASKED,
+        EventKind.REMEMBER_ASKED,
+        EventKind.REMEMBERED,
+        EventKind.VALUE_PART,
+    }
 )
 
 

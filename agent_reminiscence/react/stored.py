@@ -30,7 +30,7 @@ async def recall(
     if limit == 0:
         return []
     most = limit if run_id is not None else min(limit * _HITS_PER_MEMORY, 200)
-    found = await memory.retrieve_memories(external_id, query, limit=most, where=where, run_id=run_id)
+    found = await memory.retrieve_memories(external_id, query, limit=most, where=where, run_id=run_id, synthesis=False)
     ids = list(dict.fromkeys(hit.memory_id for hit in found.hits))[:limit]
     if not ids:
         return []

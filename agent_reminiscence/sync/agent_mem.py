@@ -113,6 +113,7 @@ class AgentMem(Lifecycle):
         title: str | None = None,
         source: Source = "user",
         actor: str | None = None,
+        remember: bool = False,
     ) -> Conversation:
         """A conversation to record turn by turn: `memory.conversation("user-1", "chat-7").add("user", "Hi")`.
 
@@ -121,13 +122,19 @@ class AgentMem(Lifecycle):
             title: Of the memories that hold its turns, indexed with every turn; None is "Conversation".
             source: The trust label of speakers that are neither user, assistant nor tool.
             actor: Who records the turns.
+            remember: Also have the configured model read the conversation once it has paused
+                (`remember_after_seconds`) or `end()` is called, and remember what is worth it, as
+                `admin.remember` does. A worker does that; no call waits for it.
 
         Raises:
             InvalidInputError: An argument is invalid.
+            ConfigurationError: `remember` needs a model, and none is configured (`memory_update_agent_model`).
         """
         return Conversation(
             self._thread,
-            self._wrapped.conversation(external_id, conversation_id, title=title, source=source, actor=actor),
+            self._wrapped.conversation(
+                external_id, conversation_id, title=title, source=source, actor=actor, remember=remember
+            ),
         )
 
     def event_index(
@@ -355,10 +362,10 @@ class AgentMem(Lifecycle):
         where: Filter | None = None,
         profile: str | None = None,
         run_id: str | None = None,
-        synthesis: bool = False,
+        synthesis: bool | None = None,
         strict: bool = False,
     ) -> RetrievalResult:
-        """Find passages that answer a question, best first. Calls no model unless `synthesis` is set.
+        """Find passages that answer a question, best first. Calls no model unless `synthesis` or a setting asks for it.
 
         Args:
             query: At most 20,000 characters, in any language; there are no query operators.
@@ -383,7 +390,8 @@ class AgentMem(Lifecycle):
                 `memory.admin.report_outcome` can later say how it ended. The record holds ids only. If it fails, the
                 hits are returned all the same, and `omitted` has `run_not_recorded`. Also for searches of the past.
             synthesis: Also have the configured model answer the question from the hits, with citations. If it fails,
-                the hits are still returned, and `omitted` says why there is no answer.
+                the hits are still returned, and `omitted` says why there is no answer. None: as the setting `synthesis`
+                says, which is "off" unless you set it; with "auto" a model answers if one is configured.
             strict: With `synthesis`: whether a missing answer is an error.
 
         Returns:
@@ -392,7 +400,7 @@ class AgentMem(Lifecycle):
         Raises:
             InvalidInputError: An argument is invalid.
             ProfileNotFoundError: There is no such profile.
-            ConfigurationError: `synthesis` needs a model, and none is configured.
+            ConfigurationError: `synthesis=True` needs a model, and none is configured.
             AgentError: With `strict`: the model gave no usable answer.
             RedactionError: With `synthesis` and `strict`: your redactor failed on the question.
             StoreError: The store is unavailable.

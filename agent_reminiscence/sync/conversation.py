@@ -73,6 +73,22 @@ class Conversation(Twin):
         """
         return self._thread.call(lambda: self._wrapped.add_turns(turns))
 
+    def end(self) -> bool:
+        """Say that the conversation is over for now: what no model has read yet is read as soon as a worker can.
+
+        Without it a model reads the conversation once it has paused (`remember_after_seconds`). If nothing was recorded
+        with `remember=True` since the last reading, all turns since then are read. The conversation may go on
+        afterwards.
+
+        Returns:
+            Whether there is anything to read.
+
+        Raises:
+            InvalidInputError: The conversation was named without `remember=True`.
+            StoreError: The store is unavailable.
+        """
+        return self._thread.call(self._wrapped.end)
+
     def turns(self, limit: int = 50) -> list[Turn]:
         """The last turns, oldest first; empty for a conversation that nobody has added to.
 

@@ -260,7 +260,7 @@ ORDER BY mine.chunk_id;
 
 -- name: find_known_texts
 -- Which of these texts, in folded form, are said by live chunks that hold at a moment or later. If a memory is to say them,
--- what another one says that expires does not count.
+-- what another one says that expires does not count. Nor does, with without_prefix, what a memory says whose key begins so.
 SELECT DISTINCT asked.digest AS folded_hash
 FROM unnest($(folded_hashes)p::text[], $(moments)p::timestamptz[]) AS asked (digest, moment)
 CROSS JOIN LATERAL (
@@ -273,4 +273,8 @@ WHERE (c.end_date IS NULL OR c.end_date > asked.moment) AND c.chunk_id <> ALL($(
     AND ($(memory_id)p::uuid IS NULL OR c.memory_id = $(memory_id)p::uuid OR NOT EXISTS (
         SELECT FROM active_memory AS e
         WHERE e.external_id = $(external_id)p AND e.memory_id = c.memory_id AND e.expires_at IS NOT NULL
+    ))
+    AND ($(without_prefix)p::text IS NULL OR NOT EXISTS (
+        SELECT FROM active_memory AS e
+        WHERE e.external_id = $(external_id)p AND e.memory_id = c.memory_id AND starts_with(e.key, $(without_prefix)p::text)
     ));

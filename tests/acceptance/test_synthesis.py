@@ -73,6 +73,51 @@ async def test_an_answer_cites_what_the_model_was_shown(config: MakeConfig) -> N
         assert plain.synthesis is None
 
 
+async def test_a_configured_model_answers_every_question_that_does_not_say_no(config: MakeConfig) -> None:
+    """With the setting `auto`; what the call says wins over the setting, in both directions."""
+    model = ScriptedModel(_KNOWN, _KNOWN)
+    async with _memory(config, model, synthesis="auto") as memory:
+        asked = await memory.retrieve_memories("agent-1", "who owns the red boat?")
+        refused = await memory.retrieve_memories("agent-1", "who owns the red boat?", synthesis=False)
+
+        assert asked.synthesis is not None
+        assert asked.synthesis.answer == "Maria owns it [1]."
+        assert refused.synthesis is None
+        assert [hit.chunk_id for hit in refused.hits] == [hit.chunk_id for hit in asked.hits]
+        assert len(model.asked) == 1
+
+    model = ScriptedModel(_KNOWN)
+    async with _memory(config, model) as memory:
+        assert (await memory.retrieve_memories("agent-1", "who owns the red boat?")).synthesis is None
+        assert (await memory.retrieve_memories("agent-1", "who owns the red boat?", synthesis=True)).synthesis
+
+
+async def test_without_a_model_the_setting_changes_nothing(config: MakeConfig) -> None:
+    """No model is needed to recall; only a call that insists is refused."""
+    async with AgentMem(config(synthesis="auto")) as memory:
+        await memory.create_active_memory("agent-1", "Boats", _BOAT)
+
+        found = await memory.retrieve_memories("agent-1", "who owns the red boat?")
+
+        assert (found.synthesis, found.usage.model_requests) == (None, 0)
+        assert found.hits[0].content == _BOAT
+        with pytest.raises(ConfigurationError, match="synthesis=True needs a model; set memory_retrieve_agent_model"):
+            await memory.retrieve_memories("agent-1", "who owns the red boat?", synthesis=True)
+
+
+async def test_a_configured_model_that_fails_does_not_fail_recall(config: MakeConfig) -> None:
+    """As with `synthesis=True`: the hits are those of plain recall, and the result says what is missing."""
+    model = ScriptedModel(fail(ModelHTTPError(503, "scripted")))
+    async with _memory(config, model, synthesis="auto") as memory:
+        found = await memory.retrieve_memories("agent-1", "who owns the red boat?")
+
+        assert found.hits[0].content == _BOAT
+        assert found.synthesis is None
+        assert "synthesis_unavailable" in _reasons(found)
+        with pytest.raises(InvalidInputError, match="synthesis"):
+            await memory.retrieve_memories("agent-1", "who owns the red boat?", synthesis="yes")  # type: ignore[arg-type]
+
+
 async def test_a_memory_says_whether_a_model_answers(config: MakeConfig) -> None:
     """A program can offer answers only where there are any."""
     async with _memory(config, ScriptedModel(_KNOWN)) as memory:

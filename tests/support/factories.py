@@ -35,6 +35,8 @@ from agent_reminiscence.domain.payloads import (
     ProfileWritten,
     RelationshipEnded,
     RelationshipEntry,
+    RememberAsked,
+    Remembered,
     ValuePart,
 )
 from agent_reminiscence.services.ledger.projector import Projector
@@ -307,6 +309,8 @@ async def _fill_graph(memory: AgentMem, external_id: str, memory_id: UUID) -> tu
         (EventKind.RELATIONSHIP_ENDED, RelationshipEnded(relationship_id=takes_place, end_date=LONG_AGO)),
         (EventKind.GRAPH_ERASED, GraphErased(receipt_id=uuid4(), store="a store", erased_at=LONG_AGO)),
         (EventKind.MODEL_ASKED, _ASKED),
+        (EventKind.REMEMBER_ASKED, RememberAsked()),
+        (EventKind.REMEMBERED, Remembered(after=0, through=1, turns=1)),
         (
             EventKind.VALUE_PART,
             ValuePart(value=uuid4(), number=0, parts=["A picture of the summer party", {"list": 0}]),

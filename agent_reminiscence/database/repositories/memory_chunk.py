@@ -15,6 +15,7 @@ from agent_reminiscence.database.connection import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.database.repositories.arrays import uuid_array
 from agent_reminiscence.database.repositories.memory_attribute import add_turn_attributes, replace_turn_attributes
+from agent_reminiscence.domain.conversation_key import CONVERSATION_KEY_PREFIX
 from agent_reminiscence.domain.memory import StoredChunk
 from agent_reminiscence.domain.payloads import ChunkRating, Duplicate
 from agent_reminiscence.domain.said import SaidFrom
@@ -229,6 +230,7 @@ class MemoryChunkRepository:
         *,
         memory_id: UUID | None = None,
         ignored: Sequence[UUID] = (),
+        besides_conversations: bool = False,
     ) -> set[bytes]:
         """Return which of some folded hashes belong to live chunks.
 
@@ -236,6 +238,7 @@ class MemoryChunkRepository:
             moments: By hash, the moment at which a chunk that says it must still hold.
             memory_id: The memory that is to say it: what others say that expire does not count. None: all count.
             ignored: Chunks that do not count.
+            besides_conversations: Whether what was only said in conversations recorded turn by turn does not count.
         """
         params = {
             "external_id": external_id,
@@ -243,6 +246,7 @@ class MemoryChunkRepository:
             "moments": list(moments.values()),
             "memory_id": memory_id,
             "ignored": list(ignored),
+            "without_prefix": CONVERSATION_KEY_PREFIX if besides_conversations else None,
         }
         rows = await db.fetch_all(_SQL["find_known_texts"], params)
         return {bytes.fromhex(row["folded_hash"]) for row in rows}

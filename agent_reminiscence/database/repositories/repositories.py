@@ -27,6 +27,7 @@ from agent_reminiscence.database.repositories.profile import ProfileRepository
 from agent_reminiscence.database.repositories.recall_day import RecallDayRepository
 from agent_reminiscence.database.repositories.recalled_chunk import RecalledChunkRepository
 from agent_reminiscence.database.repositories.reflection import ReflectionRepository
+from agent_reminiscence.database.repositories.remembering import RememberingRepository
 from agent_reminiscence.database.repositories.replay_tables import ReplayTablesRepository
 from agent_reminiscence.database.repositories.search import SearchRepository
 from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
@@ -64,6 +65,7 @@ class Repositories:
         recalls: How many questions were answered each day.
         live_chunks: Chunks that a search may find now, for review.
         reflections: What an agent has seen and believes, read from the ledger.
+        remembering: Which conversations a model is still to read, read from the ledger.
         replay_tables: The tables that a replay fills, beside those in use.
         totals: What is counted for `usage`.
         keys: Who may do what at the server.
@@ -85,6 +87,7 @@ class Repositories:
     graph: EntityGraphRepository = field(default_factory=EntityGraphRepository)
     graph_progress: GraphProgressRepository = field(default_factory=GraphProgressRepository)
     reflections: ReflectionRepository = field(default_factory=ReflectionRepository)
+    remembering: RememberingRepository = field(default_factory=RememberingRepository)
     replay_tables: ReplayTablesRepository = field(default_factory=ReplayTablesRepository)
     erasure: ErasureRepository = field(default_factory=ErasureRepository)
     totals: TotalsRepository = field(default_factory=TotalsRepository)

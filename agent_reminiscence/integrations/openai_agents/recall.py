@@ -87,6 +87,7 @@ def recall_filter(
                 limit=min(_MAX_PASSAGES + messages, _MAX_HITS),
                 min_match=min_match,
                 where=where,
+                synthesis=False,
             )
         except ReminiscenceError as error:
             if on_error == "raise":
@@ -152,7 +153,9 @@ def memory_tools(
 
     async def search(tenant: ExternalId, query: str) -> str:
         return search_text(
-            await memory.retrieve_memories(tenant, query, token_budget=token_budget, min_match=min_match, where=where)
+            await memory.retrieve_memories(
+                tenant, query, token_budget=token_budget, min_match=min_match, where=where, synthesis=False
+            )
         )
 
     async def remember(tenant: ExternalId, title: str, text: str) -> str:

@@ -272,6 +272,7 @@ class Reminiscence(AbstractCapability[Any]):
                 min_match=self.min_match,
                 where=filter_beside(window.run_ids, self.where),
                 run_id=self._scored_run(ctx),
+                synthesis=False,
             )
         return render_new(result, window, self.token_budget)
 
@@ -308,6 +309,7 @@ class Reminiscence(AbstractCapability[Any]):
                     token_budget=self.token_budget,
                     where=self.where,
                     run_id=self._scored_run(ctx),
+                    synthesis=False,
                 )
         except InvalidInputError as error:
             return Answer(str(error), is_refused=True)

@@ -115,7 +115,8 @@ async def asked(visit: Visit) -> RetrievalResult | None:
     query = given.text("q")
     if query is None:
         return None
-    arguments = search_arguments(given)
+    # A model is asked only where the form says so.
+    arguments = search_arguments(given) | {"synthesis": False}
     tenant = visit.tenant
     if visit.request.method == "POST":
         tenant = visit.tenant_for(Scope.WRITE)

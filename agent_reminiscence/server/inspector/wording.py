@@ -31,6 +31,8 @@ EVENT_WORDS: Final[Mapping[str, str]] = {
     EventKind.OUTCOME: "outcome",
     EventKind.GRAPH_ERASED: "graph erased",
     EventKind.MODEL_ASKED: "model asked",
+    EventKind.REMEMBER_ASKED: "to be remembered",
+    EventKind.REMEMBERED: "remembered",
     EventKind.VALUE_PART: "value part",
     EventKind.ERASED: "erased",
 }
@@ -192,6 +194,19 @@ def _model_asked(payload: _Payload) -> str:
     return f"The {payload['agent'].replace('_', ' ')} asked a model: {payload['outcome']}; {counted(tokens, 'token')}."
 
 
+def _remember_asked(payload: _Payload) -> str:
+    if payload.get("failed_attempts"):
+        return f"The model failed {counted(payload['failed_attempts'], 'time')}; it is asked again later."
+    return "A model is to read what is said from here on."
+
+
+def _remembered(payload: _Payload) -> str:
+    changed = counted(len(payload.get("memory_ids", ())), "memory", "memories")
+    asked = len(payload.get("deletion_requests", ()))
+    wishes = f" The user asks to have something forgotten, {counted(asked, 'time')}." if asked else ""
+    return f"A model has read {counted(payload['turns'], 'turn')} and changed {changed}.{wishes}"
+
+
 def _value_part(payload: _Payload) -> str:
     return f"Part {payload['number'] + 1} of the large values of an event that follows."
 
@@ -225,6 +240,8 @@ _SENTENCES: Final[Mapping[str, Callable[[_Payload], str]]] = {
     EventKind.OUTCOME: _outcome,
     EventKind.GRAPH_ERASED: lambda _: "An erasure reached the graph store.",
     EventKind.MODEL_ASKED: _model_asked,
+    EventKind.REMEMBER_ASKED: _remember_asked,
+    EventKind.REMEMBERED: _remembered,
     EventKind.VALUE_PART: _value_part,
     EventKind.ERASED: _erased,
 }

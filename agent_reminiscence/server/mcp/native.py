@@ -200,6 +200,8 @@ async def _recall(call: Call, asked: RecallArguments) -> tuple[Recalled, str]:
         known_at=asked.known_at,
         min_match=asked.min_match,
         where=asked.as_filter(),
+        # A model has asked; for an answer by another one there is the tool `answer`.
+        synthesis=False,
     )
     hits = [
         Hit(

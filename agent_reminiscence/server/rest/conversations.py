@@ -12,9 +12,15 @@ from agent_reminiscence.domain.conversation_key import MAX_CONVERSATION_ID_CHARA
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.domain.turn import Turn
-from agent_reminiscence.exceptions import CommitUnknownError, QuotaExceededError, RedactionError
+from agent_reminiscence.exceptions import (
+    CommitUnknownError,
+    ConfigurationError,
+    InvalidInputError,
+    QuotaExceededError,
+    RedactionError,
+)
 from agent_reminiscence.server.access.grants import Scope
-from agent_reminiscence.server.rest.fields import Body, Id, Speaker, Title, TurnGiven
+from agent_reminiscence.server.rest.fields import Body, Flag, Id, Speaker, Title, TurnGiven
 from agent_reminiscence.server.rest.routes import NO_SUCH_PATH, Memory, Tenant, as_json, operations, says
 
 _MAX_TURNS: Final = 1_000
@@ -44,6 +50,14 @@ class TurnsGiven(Body):
         default="user", description="The trust label of speakers that are neither user, assistant nor tool."
     )
     actor: Id | None = Field(default=None, description="Who records the turns.")
+    remember: Flag = Field(
+        default=False,
+        description="Also have the configured model read the conversation once it has paused, and remember what is"
+        " worth it; the request does not wait for that.",
+    )
+    is_over: Flag = Field(
+        default=False, description="With `remember`: whether the conversation is over, so that it is read at once."
+    )
 
 
 class TurnPage(BaseModel):
@@ -55,7 +69,7 @@ class TurnPage(BaseModel):
 @router.post(
     "/conversations/{conversation_id:path}/turns",
     response_model=ActiveMemory,
-    **says(Scope.WRITE, QuotaExceededError, RedactionError, CommitUnknownError, kinds=NO_SUCH_PATH),
+    **says(Scope.WRITE, QuotaExceededError, RedactionError, ConfigurationError, CommitUnknownError, kinds=NO_SUCH_PATH),
 )
 async def add_turns(memory: Memory, tenant: Tenant, conversation_id: ConversationId, body: TurnsGiven) -> Response:
     """Record turns, all of them or none. They can be found as soon as this returns.
@@ -63,8 +77,15 @@ async def add_turns(memory: Memory, tenant: Tenant, conversation_id: Conversatio
     A turn whose `id` the conversation holds already is not recorded again, so a request whose turns have ids can be
     repeated. Answers the memory that holds the last of them; its `write` is null if all were known.
     """
-    conversation = memory.conversation(tenant, conversation_id, title=body.title, source=body.source, actor=body.actor)
-    return as_json(await conversation.add_turns([turn.model_dump() for turn in body.turns]))
+    conversation = memory.conversation(
+        tenant, conversation_id, title=body.title, source=body.source, actor=body.actor, remember=body.remember
+    )
+    if body.is_over and not body.remember:
+        raise InvalidInputError("is_over has a model read the conversation at once; it needs remember: true")
+    written = await conversation.add_turns([turn.model_dump() for turn in body.turns])
+    if body.is_over:
+        await conversation.end()
+    return as_json(written)
 
 
 @router.get(

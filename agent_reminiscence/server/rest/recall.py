@@ -79,7 +79,10 @@ class RecallQuestion(_Question):
         description="Record what was recalled in this run of yours, to report its outcome later; needs the scope"
         " memory:write as well.",
     )
-    synthesis: Flag = Field(default=False, description="Also have the configured model answer from the hits.")
+    synthesis: Flag | None = Field(
+        default=None,
+        description="Also have the configured model answer from the hits; null: as the server is set.",
+    )
     render: Flag = Field(default=False, description="Also return the hits as a text for a prompt.")
 
 
@@ -103,7 +106,7 @@ class Recalled(RetrievalResult):
     **says(Scope.READ, ProfileNotFoundError, ConfigurationError, AgentError, RedactionError),
 )
 async def recall(request: Request, memory: Memory, tenant: Tenant, body: RecallQuestion) -> Response:
-    """Find passages that answer a question, best first. Calls no model unless `synthesis` is set."""
+    """Find passages that answer a question, best first. Calls no model unless `synthesis` or the server asks for it."""
     if body.run_id is not None:
         # It is an event of the ledger.
         caller: Caller = request.state.caller

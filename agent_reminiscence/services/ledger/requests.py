@@ -159,11 +159,13 @@ class ConversationRequest(WriteRequest):
     Attributes:
         keys: Those of the conversation's memories.
         title: Of memories that this begins.
+        remember: Whether a model is to read the turns and remember of them, as a job.
     """
 
     keys: ConversationKeys
     title: str
     turns: tuple[Turn, ...]
+    remember: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

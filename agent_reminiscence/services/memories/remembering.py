@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent_reminiscence.agents.plans import CreateIntent, Said, UpdateIntent
 from agent_reminiscence.domain.canonical import sha256
+from agent_reminiscence.domain.conversation_key import ConversationKeys
 from agent_reminiscence.domain.memory import MemorySelection
 from agent_reminiscence.domain.remembering import RememberedChange, RememberReport
 from agent_reminiscence.domain.trust import Source
@@ -53,6 +54,9 @@ class RememberRequest:
     Attributes:
         user_name: What the user is called; None if unknown.
         is_dry_run: Whether to only report what would be done.
+        besides_conversations: Whether the memories that conversations are recorded in do not count: they are neither
+            shown nor changed, and what only they say is not known yet.
+        check: Called before each write; an error ends them.
     """
 
     external_id: str
@@ -62,6 +66,8 @@ class RememberRequest:
     actor: str | None
     conversation_id: str | None
     is_dry_run: bool
+    besides_conversations: bool = False
+    check: Callable[[], Awaitable[None]] | None = None
 
 
 class RememberingService:
@@ -86,6 +92,11 @@ class RememberingService:
         self._budget = budget
         self._model = model
         self._telemetry = runtime.telemetry
+
+    @property
+    def has_model(self) -> bool:
+        """Whether there is a model to ask."""
+        return self._model is not None
 
     async def remember(self, request: RememberRequest) -> RememberReport:
         """Remember the conversation and return a report; nothing is written unless the model's whole plan is valid.
@@ -117,9 +128,11 @@ class RememberingService:
                 " AgentMem(models=AgentModels(memory_update=…))"
             )
         memories = await self._manager.get(request.external_id, MemorySelection())
+        if request.besides_conversations:
+            memories = [memory for memory in memories if ConversationKeys.of(memory.key) is None]
         # In a thread, here and in the comparison, because memories and conversations may be long.
         stored = await asyncio.to_thread(lambda: [_Stored.of(memory.content) for memory in memories])
-        said = await self._prepare(request.external_id, request.said, stored)
+        said = await self._prepare(request, stored)
         report = RememberReport(
             external_id=request.external_id,
             why="",
@@ -137,7 +150,7 @@ class RememberingService:
         from agent_reminiscence.agents.running import run_agent
 
         async def is_known(text: str) -> bool:
-            return (await self._are_stored(request.external_id, [text], stored))[0]
+            return (await self._are_stored(request, [text], stored))[0]
 
         passages = await self._manager.get_passages(request.external_id, memories)
         deps = UpdaterDeps(said=said, memories=memories, check=_check, is_known=is_known, passages=passages)
@@ -150,8 +163,7 @@ class RememberingService:
         # Redact all before writing the first: if the redactor fails on the last, nothing has been written.
         writes = [await self._scrubber.scrub(_write(request, intent)) for intent in deps.plan.intents]
         changes = [
-            await self._apply(write, intent, is_dry_run=request.is_dry_run)
-            for write, intent in zip(writes, deps.plan.intents, strict=True)
+            await self._apply(write, intent, request) for write, intent in zip(writes, deps.plan.intents, strict=True)
         ]
         return report.model_copy(
             update={
@@ -162,29 +174,40 @@ class RememberingService:
             }
         )
 
-    async def _prepare(self, external_id: str, said: Sequence[Said], stored: Sequence[_Stored]) -> list[Said]:
+    async def _prepare(self, request: RememberRequest, stored: Sequence[_Stored]) -> list[Said]:
         """Redact messages before any model sees them, and mark those that only quote memory."""
+        said = request.said
         texts = await self._scrubber.scrub_texts([one.text for one in said])
         clean = [replace(one, text=text) for one, text in zip(said, texts, strict=True)]
         # People who repeat something mean it again; tools that show memory and assistants that quote it do not.
         others = [number for number, one in enumerate(clean) if one.role != "user" and not one.is_recalled]
-        are_quotes = await self._are_stored(external_id, [clean[number].text for number in others], stored)
+        are_quotes = await self._are_stored(request, [clean[number].text for number in others], stored)
         for number, is_quote in zip(others, are_quotes, strict=True):
             clean[number] = replace(clean[number], is_recalled=is_quote)
         return clean
 
-    async def _are_stored(self, external_id: str, texts: Sequence[str], stored: Sequence[_Stored]) -> list[bool]:
+    async def _are_stored(
+        self, request: RememberRequest, texts: Sequence[str], stored: Sequence[_Stored]
+    ) -> list[bool]:
         """Whether each text says only what active memories or live chunks say, word for word."""
         found = await asyncio.to_thread(_compare, texts, stored)
         digests = {digest for one in found if one is not None for digest in (one.whole, *one.lines)}
         if not digests:
             return [one is None for one in found]
-        async with self._store.transaction(external_id, read_only=True) as db:
-            known = await self._chunks.find_known_texts(db, external_id, dict.fromkeys(digests, _EVER))
+        async with self._store.transaction(request.external_id, read_only=True) as db:
+            known = await self._chunks.find_known_texts(
+                db,
+                request.external_id,
+                dict.fromkeys(digests, _EVER),
+                besides_conversations=request.besides_conversations,
+            )
         return [one is None or one.whole in known or one.lines <= known for one in found]
 
     async def _apply(
-        self, write: CreateRequest | UpdateRequest, intent: CreateIntent | UpdateIntent, *, is_dry_run: bool
+        self,
+        write: CreateRequest | UpdateRequest,
+        intent: CreateIntent | UpdateIntent,
+        request: RememberRequest,
     ) -> RememberedChange:
         title, content = _texts(write)
         change = RememberedChange(
@@ -195,8 +218,10 @@ class RememberingService:
             messages=intent.messages,
             memory_id=intent.memory_id if isinstance(intent, UpdateIntent) else None,
         )
-        if is_dry_run:
+        if request.is_dry_run:
             return change
+        if request.check is not None:
+            await request.check()
         try:
             if isinstance(write, CreateRequest):
                 memory = await self._manager.create(write)

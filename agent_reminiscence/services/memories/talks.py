@@ -12,14 +12,21 @@ from typing import Any, Final
 
 from agent_reminiscence.database.connection import PLANNED_ONCE, SqlExecutor
 from agent_reminiscence.domain.conversation_key import MAX_CONVERSATION_MEMORIES, ConversationKeys
+from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.domain.memory import ActiveMemory, MemoryOutline
+from agent_reminiscence.domain.payloads import RememberAsked
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.domain.turn import Turn, lay_out_turns, read_turns, source_of, turn_text
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.projections.indexed_text import heading_text
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.ledger.projector import Projector
-from agent_reminiscence.services.ledger.requests import AppendTextRequest, ConversationRequest, CreateRequest
+from agent_reminiscence.services.ledger.requests import (
+    AppendTextRequest,
+    ConversationRequest,
+    CreateRequest,
+    WriteRequest,
+)
 from agent_reminiscence.services.memories.appends import MemoryAppends, check_said, is_repeatable
 from agent_reminiscence.services.memories.creation import MemoryCreation
 from agent_reminiscence.services.memories.writes import MemoryWrites, Written
@@ -46,7 +53,9 @@ class Talks:
         appends: MemoryAppends,
     ) -> None:
         self._store = runtime.store
+        self._ledger = runtime.repositories.events
         self._tables = runtime.repositories.tables
+        self._remembering = runtime.repositories.remembering
         self._scrubber = runtime.scrubber
         self._clock = runtime.clock
         self._projector = projector
@@ -86,6 +95,8 @@ class Talks:
                 return self._writes.to_active(
                     await self._tables.active.get_by_id(db, request.external_id, last.memory_id)
                 )
+            if request.remember:
+                await self._ask_to_remember(db, request)
             # Asked under the lock, so that a later turn has a later time.
             now = self._clock() if last is None else max(self._clock(), last.occurred_at)
             written: list[Written] = []
@@ -97,6 +108,55 @@ class Talks:
                 written.append(await self._write(db, request, last, part, made, is_next=is_next))
                 rest = rest[len(part) :]
         return await self._writes.finish(*written)
+
+    async def _ask_to_remember(self, db: SqlExecutor, request: ConversationRequest) -> None:
+        """Have the turns that follow read by a model, unless those before them still wait for that."""
+        pause = self._writes.remember_after_seconds
+        if await self._remembering.find_pending(
+            db, request.external_id, pause_seconds=pause, conversation_id=request.conversation_id
+        ):
+            return
+        await self._record_asked(db, request, RememberAsked())
+        await self._writes.queue_reading(db, request.external_id, delay_seconds=pause)
+
+    async def _record_asked(self, db: SqlExecutor, request: WriteRequest, asked: RememberAsked) -> None:
+        event = WriteRequest(
+            external_id=request.external_id,
+            actor=request.actor,
+            conversation_id=request.conversation_id,
+            redactions={},
+        ).event(EventKind.REMEMBER_ASKED, asked.model_dump(mode="json"), self._clock())
+        await self._projector.record(db, event)
+
+    async def end(self, external_id: str, keys: ConversationKeys, *, actor: str | None) -> bool:
+        """Have what was said and not yet read by a model read at once; returns whether there is anything.
+
+        Raises:
+            StoreError: The store is unavailable.
+        """
+        request = await self._scrubber.scrub(
+            WriteRequest(external_id=external_id, actor=actor, conversation_id=keys.conversation_id)
+        )
+        return await repeated(
+            lambda: self._end(request, keys), operation="conversation.end", external_id=external_id, repeatable=True
+        )
+
+    async def _end(self, request: WriteRequest, keys: ConversationKeys) -> bool:
+        external_id, conversation_id = request.external_id, keys.conversation_id
+        async with self._store.transaction(external_id) as db:
+            # Asking about a tenant that is not there must not create it.
+            await self._ledger.lock_known(db, external_id)
+            pending = await self._remembering.find_pending(
+                db, external_id, pause_seconds=self._writes.remember_after_seconds, conversation_id=conversation_id
+            )
+            if pending and pending[0].is_over:
+                return True
+            after = pending[0].after if pending else await self._remembering.find_read(db, external_id, conversation_id)
+            if not await self._remembering.read_said(db, external_id, keys, after=after, now=self._clock(), limit=1):
+                return False
+            await self._record_asked(db, request, RememberAsked(after=after, is_over=True))
+            await self._writes.queue_reading(db, external_id, delay_seconds=0)
+        return True
 
     async def _write(
         self,

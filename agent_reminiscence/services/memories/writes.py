@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
@@ -44,6 +44,7 @@ class MemoryRules(NamedTuple):
         chunks_expire: Whether a chunk of any tier has a limited life.
         max_chunks: How many live chunks a stream may have; None is any number.
         max_active_memories: How many active memories a stream may have; None is any number.
+        remember_after_seconds: How long a conversation must pause before a model reads it.
     """
 
     update_threshold: int
@@ -51,6 +52,7 @@ class MemoryRules(NamedTuple):
     chunks_expire: bool = False
     max_chunks: int | None = None
     max_active_memories: int | None = None
+    remember_after_seconds: float = 0.0
 
 
 class Written(NamedTuple):
@@ -86,6 +88,7 @@ class MemoryWrites:
         self._chunks_expire = rules.chunks_expire
         self._max_chunks = rules.max_chunks
         self._max_active_memories = rules.max_active_memories
+        self.remember_after_seconds = rules.remember_after_seconds
 
     async def touch_repetitions_of(self, db: SqlExecutor, before: StoredMemory, payload: MemoryUpdated) -> None:
         """Do what `touch_repetitions` does for the chunks that an update drops."""
@@ -153,6 +156,12 @@ class MemoryWrites:
             await self._ledger.mark_due(db, external_id)
         if is_due or await self._is_too_full(db, external_id):
             await self._queue.enqueue(db)
+
+    async def queue_reading(self, db: SqlExecutor, external_id: str, *, delay_seconds: float) -> None:
+        """Queue the reading of a conversation by a model; it becomes visible with the commit."""
+        # If the job is lost, or does other work before it is time, a worker finds the stream by this.
+        await self._queue.review_by(db, external_id, self._clock() + timedelta(seconds=delay_seconds))
+        await self._queue.enqueue(db, delay_seconds=delay_seconds or None)
 
     async def _is_too_full(self, db: SqlExecutor, external_id: str) -> bool:
         return self._max_chunks is not None and await self._ledger.live_chunks(db, external_id) > self._max_chunks

@@ -13,7 +13,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -25,6 +25,7 @@ from agent_reminiscence.domain.work import Job, WorkReport
 from agent_reminiscence.exceptions import (
     AgentError,
     CommitUnknownError,
+    ConfigurationError,
     EmbedderAwayError,
     EmbeddingError,
     MemoryNotFoundError,
@@ -40,7 +41,11 @@ from agent_reminiscence.services.tiers.review import LifecycleService
 from agent_reminiscence.services.vectors.cells import CellService
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.services.vectors.generations import NoEmbedderError
+<<<<<<< HEAD
 from agent_reminiscence.services.work.retention import Retention
+=======
+from agent_reminiscence.services.work.remembering import ConversationReader
+>>>>>>> 28a3703f (feat(memory): configured models answer and remember by themselves)
 from agent_reminiscence.services.work.watch import WorkerWatch
 from agent_reminiscence.telemetry import Telemetry
 
@@ -59,9 +64,11 @@ SWEEP_STREAMS: Final = 1_000
 # How often `wait_until_idle` polls: often at first, later less, so as not to slow down what it waits for.
 _FIRST_LOOK_SECONDS = 0.02
 _LONGEST_LOOK_SECONDS = 0.5
+# How long before a conversation is due its job is queued; later ones are found by a sweep.
+_QUEUED_AHEAD_SECONDS = 120.0
 _STATEMENTS_MODULE = "agent_reminiscence.database.postgres_manager"
 # Their messages are our own words; others may quote what a statement or model was given.
-_TELLING_ERRORS = (AgentError, EmbeddingError, StoreTimeoutError, StoreUnavailableError)
+_TELLING_ERRORS = (AgentError, ConfigurationError, EmbeddingError, StoreTimeoutError, StoreUnavailableError)
 
 
 class WorkService:
@@ -69,6 +76,7 @@ class WorkService:
 
     Args:
         profiles: Writes standing summaries that are due.
+        reader: Has a model read conversations that are due.
         follower: Updates Neo4j with the stream's graph; None if none is configured.
         max_attempts: After this many failures in a row, work is no longer retried automatically.
         retry_seconds: The pause after the first failure; each further one is four times as long, up to an hour.
@@ -83,6 +91,7 @@ class WorkService:
         retention: Retention,
         cells: CellService,
         profiles: ProfileRefresher,
+        reader: ConversationReader,
         follower: GraphFollower | None,
         *,
         max_attempts: int,
@@ -97,6 +106,7 @@ class WorkService:
         self._retention = retention
         self._cells = cells
         self._profiles = profiles
+        self._reader = reader
         self._follower = follower
         self._max_attempts = max_attempts
         self._retry_seconds = retry_seconds
@@ -155,9 +165,14 @@ class WorkService:
         run.expired += reviewed.expired
         run.pruned += reviewed.pruned
         run.memories_expired += reviewed.memories_expired
+<<<<<<< HEAD
         # An erasure that the ledger does not allow must not block the other steps.
         await run.attempt("retention", self._erase_over(run))
         # Last, so that the texts hold what the steps above have changed, and keep nothing waiting.
+=======
+        # Models come last, so that they keep nothing waiting; profiles last of all, so that they hold all the rest.
+        await run.attempt("conversations", self._read_conversations(run))
+>>>>>>> 28a3703f (feat(memory): configured models answer and remember by themselves)
         await run.attempt("profiles", self._refresh_profiles(run))
 
     @property
@@ -216,7 +231,14 @@ class WorkService:
         run.profiles += refreshed.names
         run.resume_at = refreshed.resume_at
         if refreshed.failure is not None:
-            run.note_unwritten(refreshed.failure)
+            run.note_failure("profiles", refreshed.failure)
+
+    async def _read_conversations(self, run: _Run) -> None:
+        """Read what is due. A model that fails on it keeps nothing else from being done or retried."""
+        read = await self._reader.read_due(run.external_id)
+        run.conversations_read += read.conversations
+        if read.failure is not None:
+            run.note_failure("conversations", read.failure)
 
     async def _expire(self, run: _Run) -> None:
         run.memories_expired += await self._lifecycle.record_expired(run.external_id)
@@ -264,6 +286,9 @@ class WorkService:
             await self._profiles.next_due_at(run.external_id),
             run.resume_at,
         ]
+        read_in = await self._reader.next_due_in(run.external_id)
+        if read_in is not None:
+            moments.append(datetime.now(UTC) + timedelta(seconds=read_in))
         review_at = min((moment for moment in moments if moment is not None), default=None)
         async with self._store.transaction(run.external_id) as db:
             await self._ledger.lock(db, run.external_id)
@@ -272,6 +297,9 @@ class WorkService:
             if is_new or run.vectors_missing or await self._queue.find_due_memories(db, run.external_id):
                 return
             await self._queue.finish(db, run.external_id, review_at=review_at)
+            if read_in is not None and read_in < _QUEUED_AHEAD_SECONDS:
+                # Reviews are not as punctual as a pause in a conversation.
+                await self._queue.enqueue(db, delay_seconds=read_in or None)
         run.is_settled = True
 
     async def enqueue(self, external_id: str, *, delay_seconds: float | None = None) -> None:
@@ -477,8 +505,9 @@ class _Run:
         self.profiles: list[str] = []
         # When to write further profiles, if the day's tokens are used up or the model failed.
         self.resume_at: datetime | None = None
-        # Why a profile keeps its former text.
-        self.unwritten: Exception | None = None
+        self.conversations_read = 0
+        # What a model has failed at, and why.
+        self.failed_model: tuple[str, Exception] | None = None
         self.vectors_filled = 0
         self.vectors_missing = 0
         self.graph_followed: bool | None = None
@@ -505,17 +534,21 @@ class _Run:
                 self.is_stores_fault = isinstance(error, StoreUnavailableError | CommitUnknownError)
                 self.is_outage = isinstance(error, EmbedderAwayError | NoEmbedderError)
 
-    def note_unwritten(self, error: Exception) -> None:
-        """Record why a profile keeps its former text; that does not make the run fail."""
-        self.unwritten = error
+    def note_failure(self, what: str, error: Exception) -> None:
+        """Record what a model has failed at; that does not make the run fail."""
+        self.failed_model = (what, error)
         _logger.warning(
-            "a profile keeps its former text: %s", describe_error(error), extra={"external_id": self.external_id}
+            "a model failed (%s) and is asked again later: %s",
+            what,
+            describe_error(error),
+            extra={"external_id": self.external_id},
         )
 
     def report(self) -> WorkReport:
         error, error_type = self.error, self.error_type
-        if error is None and self.unwritten is not None:
-            error, error_type = f"profiles: {describe_error(self.unwritten)}", type(self.unwritten).__name__
+        if error is None and self.failed_model is not None:
+            what, failure = self.failed_model
+            error, error_type = f"{what}: {describe_error(failure)}", type(failure).__name__
         return WorkReport(
             external_id=self.external_id,
             consolidated=tuple(dict.fromkeys(self.consolidated)),
@@ -525,6 +558,7 @@ class _Run:
             memories_expired=self.memories_expired,
             memories_erased=self.memories_erased,
             profiles=tuple(dict.fromkeys(self.profiles)),
+            conversations_read=self.conversations_read,
             vectors_filled=self.vectors_filled,
             graph_followed=self.graph_followed,
             error=error,

@@ -35,7 +35,7 @@ from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.conversation_key import CONVERSATION_KEY_PREFIX, ConversationKeys
 from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.domain.index import chunk_number
-from agent_reminiscence.domain.payloads import ModelAsked, ModelUsage, ReflectionAsked
+from agent_reminiscence.domain.payloads import ModelAsked, ModelUsage, ReflectionAsked, RememberAsked, Remembered
 from agent_reminiscence.domain.trust import SOURCES
 from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.exceptions import StoreError
@@ -140,6 +140,8 @@ async def _make_world(test_server: TestServer) -> _World:
         intruder = await fill_tenant(memory, neighbour)
         observed_id = await _reflect(memory, "victim")
         await _reflect(memory, neighbour)
+        for one in ("victim", neighbour):
+            await _ask_to_remember(memory, one)
         [chat] = await memory.get_active_memories("victim", keys=[CHAT_KEY])
         [log] = await memory.get_active_memories("victim", ids=[victim.log_memory_id])
     async with superuser(test_server, database) as db:
@@ -225,6 +227,14 @@ async def _reflect(memory: AgentMem, external_id: str) -> UUID:
     asked = ModelAsked(agent="reflector", outcome="answered", usage=usage, reflection=about)
     await record_event(memory, external_id, EventKind.MODEL_ASKED, asked)
     return observed.event_id
+
+
+async def _ask_to_remember(memory: AgentMem, external_id: str) -> None:
+    """A model has read a conversation up to its beginning, and is to read the rest."""
+    read = Remembered(after=0, through=1, turns=0)
+    await record_event(memory, external_id, EventKind.REMEMBERED, read, conversation_id=CHAT)
+    asked = RememberAsked(after=0)
+    await record_event(memory, external_id, EventKind.REMEMBER_ASKED, asked, conversation_id=CHAT)
 
 
 async def _tenant_of_the_same_partition(db: SqlExecutor, external_id: str) -> str:
@@ -931,7 +941,9 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "add_facts": _new_facts,
         "end_facts": _ended_chunks,
         "find_known_texts": lambda w: (
-            _stream(w) | {"folded_hashes": [_KNOWN_TEXT.hex()], "moments": [LONG_AGO], "memory_id": None, "ignored": []}
+            _stream(w)
+            | {"folded_hashes": [_KNOWN_TEXT.hex()], "moments": [LONG_AGO], "memory_id": None, "ignored": []}
+            | {"without_prefix": None}
         ),
         "layout_chunks": lambda w: _memory(w) | {"after": 0, "limit": 100},
         "find_labels": lambda w: _stream(w) | {"memory_ids": [w.victim.memory_id], "after": 0, "limit": 100},
@@ -1084,6 +1096,13 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "clear_empty_cells": lambda w: _stream(w) | {"first": 0, "last": 1 << 16},
         "list_cells": lambda w: _stream(w) | {"after": -1, "limit": 9},
         "recompute_cells": lambda w: _stream(w) | {"first": 0, "last": 9},
+    },
+    "remembering": {
+        "find_pending": lambda w: _stream(w) | {"conversation_id": None, "pause_seconds": 30.0},
+        "find_read": lambda w: _stream(w) | {"conversation_id": CHAT},
+        "read_said": lambda w: (
+            _stream(w) | _keys() | {"conversation_id": CHAT, "after": 0, "now": datetime.now(UTC), "limit": 9}
+        ),
     },
     "reflection": {
         "find_last": lambda w: _onlooker(w) | {"most": 9, "before": 2**62},

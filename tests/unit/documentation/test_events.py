@@ -36,6 +36,7 @@ _PARTS = (
     payloads.RelationshipEntry,
     payloads.ModelUsage,
     payloads.ReflectionAsked,
+    payloads.DeletionAsked,
     erasure.ErasedEvent,
     LedgerFault,
 )

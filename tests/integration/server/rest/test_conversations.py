@@ -57,3 +57,16 @@ async def test_an_id_that_is_none_is_refused(rest: Rest) -> None:
         assert (refused.status_code, kind_of(refused)) == (422, "invalid-input"), conversation
     line_break = await rest.client.get("/v1/conversations/a%0Ab/turns")
     assert (line_break.status_code, kind_of(line_break)) == (404, "not-found")
+
+
+async def test_turns_are_remembered_only_where_a_model_can(rest: Rest) -> None:
+    """A server without a model refuses the request, and records nothing."""
+    path = "/v1/conversations/c/turns"
+    turns = [{"speaker": "user", "text": "I fly to Lisbon in May."}]
+    without_model = await rest.client.post(path, json={"turns": turns, "remember": True})
+    alone = await rest.client.post(path, json={"turns": turns, "is_over": True})
+
+    assert (without_model.status_code, kind_of(without_model)) == (501, "not-configured")
+    assert (alone.status_code, kind_of(alone)) == (422, "invalid-input")
+    assert "needs remember: true" in alone.text
+    assert (await rest.client.get(path)).json() == {"turns": []}

@@ -68,7 +68,13 @@ class ReactMemConfig(AgentConfig):
         description="Tokens of steps above which the oldest are left out; between 0 and 1: a share of the model's"
         " context window.",
     )
-    keep_recent_steps: int = Field(default=3, ge=1, le=1_000, description="How many of the newest steps stay whole.")
+    keep_recent_steps: int = Field(
+        default=3,
+        ge=1,
+        le=1_000,
+        description="How many of the newest turns stay word for word, as long as these have no more than four fifths"
+        " of working_memory_threshold together.",
+    )
     fact_retrieval_top_k: int = Field(default=5, ge=0, le=200, description="How many facts are shown with a question.")
     episode_retrieval_top_k: int = Field(
         default=3, ge=0, le=200, description="How many episodes are shown with a question."

@@ -20,7 +20,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestContext
 
 from agent_reminiscence.react.steps import starts_of, turns_of
-from agent_reminiscence.react.working_memory import View, WorkingMemory, set_aside_note
+from agent_reminiscence.react.working_memory import View, WorkingMemory
 
 EARLIER: Final = register_tag("earlier_steps")
 # If a model's context window is not known.
@@ -61,7 +61,7 @@ class WorkingMemoryWindow(AbstractCapability[Any]):
             view = self.working.compress(self._budget(request_context), self.keep_recent)
         if view.first_turn == 1 and not view.set_aside:
             return request_context
-        return replace(request_context, messages=_shown(messages, starts, view, self.working))
+        return replace(request_context, messages=_shown(messages, starts, view))
 
     def _budget(self, request_context: ModelRequestContext) -> int:
         if isinstance(self.threshold, int):
@@ -69,9 +69,7 @@ class WorkingMemoryWindow(AbstractCapability[Any]):
         return int(self.threshold * (request_context.model.context_window or _ASSUMED_WINDOW))
 
 
-def _shown(
-    messages: Sequence[ModelMessage], starts: Sequence[int], view: View, working: WorkingMemory
-) -> list[ModelMessage]:
+def _shown(messages: Sequence[ModelMessage], starts: Sequence[int], view: View) -> list[ModelMessage]:
     """The messages of a view: what comes before the first turn, the digest, and the turns shown."""
     before = list(messages[: starts[0]])
     if view.digest:
@@ -79,13 +77,11 @@ def _shown(
     shown: list[ModelMessage] = []
     for number, start in enumerate(starts[view.first_turn - 1 :], start=view.first_turn):
         stop = starts[number] if number < len(starts) else len(messages)
-        shown.extend(_without(message, number, messages[start], view, working) for message in messages[start:stop])
+        shown.extend(_without(message, number, messages[start], view) for message in messages[start:stop])
     return [*before, *shown]
 
 
-def _without(
-    message: ModelMessage, turn: int, response: ModelMessage, view: View, working: WorkingMemory
-) -> ModelMessage:
+def _without(message: ModelMessage, turn: int, response: ModelMessage, view: View) -> ModelMessage:
     """The message, with a note in place of each observation that is set aside."""
     if not isinstance(message, ModelRequest) or not any(place[0] == turn for place in view.set_aside):
         return message
@@ -95,8 +91,7 @@ def _without(
     for part in message.parts:
         step = numbers.get(part.tool_call_id) if isinstance(part, ToolReturnPart) else None
         if isinstance(part, ToolReturnPart) and step is not None and (turn, step) in view.set_aside:
-            whole = working.observation(turn, step) or ""
-            note = set_aside_note(turn, step, working.count(whole))
+            note = view.set_aside[turn, step]
             parts.append(ToolReturnPart(part.tool_name, note, tool_call_id=part.tool_call_id, timestamp=part.timestamp))
         else:
             parts.append(part)

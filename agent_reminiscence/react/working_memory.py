@@ -1,7 +1,7 @@
 """Working memory: the steps of one invocation, and which of them a model is shown.
 
-It lives in this process and ends with the invocation. Nothing is cut inside an entry: a step is shown whole, or left
-out whole and named in a digest. What is left out can be read with the tools of `working_tools`.
+It lives in this process and ends with the invocation. A step is shown whole, or left out and named in a digest with a
+line of what it found. What is left out can be read whole with `read_working_memory` and `search_working_memory`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
+from agent_reminiscence.react.findings import MAX_FINDING_CHARACTERS, finding_of, within
 from agent_reminiscence.react.models import AgentStep, ItemType, WorkingMemoryItem
 from agent_reminiscence.react.steps import call_text
 from agent_reminiscence.text.folding import WORD, fold_text
@@ -25,9 +26,15 @@ _TARGET_SHARE: Final = 0.5
 _DIGEST_SHARE: Final = 0.2
 # Of the threshold, for one part of a long observation.
 _PART_SHARE: Final = 0.4
+# Of the threshold, for the notes of one turn, if they say what its steps found.
+_NOTES_SHARE: Final = 0.4
 _PIECE_CHARACTERS: Final = 100
 _DEFAULT_THRESHOLD: Final = 2_000
-_MAX_CALL_CHARACTERS: Final = 120
+# Of a line in the digest: the most characters of its call, or else the tool's name stands there, and of what it found.
+# The first of these under which all lines fit is taken; if there is none, the second.
+_LINE_CHARACTERS: Final = ((120, MAX_FINDING_CHARACTERS), (60, 60), (0, 40))
+# Of what a step found, in the note that stands in place of its result.
+_MAX_NOTED_CHARACTERS: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +43,14 @@ class View:
 
     Attributes:
         first_turn: The first turn shown, 1-based; the ones before it are left out.
-        set_aside: Of the turns shown, observations that are left out: (turn, number of the step in it).
+        set_aside: Of the turns shown, observations that are left out: (turn, number of the step in it), each with the
+            note that stands in its place.
         digest: About what is left out; "" if nothing is.
         tokens: Of the turns shown and the digest.
     """
 
     first_turn: int
-    set_aside: frozenset[tuple[int, int]]
+    set_aside: Mapping[tuple[int, int], str]
     digest: str
     tokens: int
 
@@ -52,10 +60,17 @@ class _Turn:
     steps: tuple[AgentStep, ...]
     # Of thought, call and observation of each step.
     tokens: tuple[tuple[int, int, int], ...]
+    # What each step found, on one line.
+    findings: tuple[str, ...]
 
     @property
     def total(self) -> int:
         return sum(map(sum, self.tokens))
+
+
+class _Note(NamedTuple):
+    text: str
+    tokens: int
 
 
 @dataclass(slots=True)
@@ -78,7 +93,7 @@ class WorkingMemory:
     _times: list[datetime] = field(default_factory=list)
     _first_turn: int = 1
     _threshold: int = _DEFAULT_THRESHOLD
-    _set_aside: set[tuple[int, int]] = field(default_factory=set)
+    _set_aside: dict[tuple[int, int], _Note] = field(default_factory=dict)
 
     @property
     def turns(self) -> int:
@@ -113,7 +128,7 @@ class WorkingMemory:
             )
             for step in steps
         )
-        self._turns.append(_Turn(tuple(steps), counted))
+        self._turns.append(_Turn(tuple(steps), counted, tuple(finding_of(step.observation) for step in steps)))
         self._times.append(at)
 
     def observation(self, turn: int, step: int = 1) -> str | None:
@@ -161,13 +176,15 @@ class WorkingMemory:
         """Choose what is shown, within `threshold` tokens.
 
         Nothing changes until the turns shown exceed the threshold. Then the oldest are left out, until half of it is
-        in use or only the newest `keep_recent` are left; and if these are too long by themselves, the oldest of
-        their observations.
+        in use or only the newest `keep_recent` are left. If these have more than four fifths of it by themselves, they
+        give way in this order, until they have no more: the longest observations of the newest turn, if it alone has
+        more; then observations, the oldest first, each with a note in its place; then whole turns, the oldest first.
+        The thoughts and calls of the newest turn always stay.
 
         Args:
             threshold: The most tokens that the turns shown and the digest have, if the thoughts and calls of the newest
                 turn allow it.
-            keep_recent: How many of the newest turns stay, at least 1.
+            keep_recent: How many of the newest turns stay word for word if they fit, at least 1.
         """
         self._threshold = threshold
         if self._shown_tokens() + self.count(self.digest(threshold)) > threshold:
@@ -175,21 +192,21 @@ class WorkingMemory:
             newest = max(len(self._turns) - keep_recent + 1, 1)
             while self._first_turn < newest and self._shown_tokens() > target:
                 self._first_turn += 1
-            self._set_aside = {place for place in self._set_aside if place[0] >= self._first_turn}
+            self._set_aside = {place: note for place, note in self._set_aside.items() if place[0] >= self._first_turn}
             room = threshold - int(threshold * _DIGEST_SHARE)
             self._set_aside_newest(room)
             # The oldest first: what the model has just asked for is what it needs.
             for place in self._observed(self._first_turn, len(self._turns)):
                 if self._shown_tokens() <= room:
                     break
-                self._set_aside.add(place)
+                self._set_aside[place] = self._note(place)
             # Thoughts and calls alone are too long: then the oldest go, too.
             while self._first_turn < len(self._turns) and self._shown_tokens() > room:
                 self._first_turn += 1
         digest = self.digest(threshold)
         return View(
             first_turn=self._first_turn,
-            set_aside=frozenset(self._set_aside),
+            set_aside={place: note.text for place, note in self._set_aside.items()},
             digest=digest,
             tokens=self._shown_tokens() + self.count(digest),
         )
@@ -199,7 +216,11 @@ class WorkingMemory:
         return [(number, turn.steps) for number, turn in enumerate(self._turns[: self._first_turn - 1], start=1)]
 
     def digest(self, threshold: int) -> str:
-        """What is left out, in a few lines: which tools were called how often, and the newest calls that fit."""
+        """What is left out, in a few lines: which tools were called how often, and what each step found.
+
+        It has a fifth of `threshold`. If the lines of all steps do not fit, each is shortened. If that is not enough,
+        the newest steps have lines, and the digest says how to find the others.
+        """
         left_out = self.left_out()
         if not left_out:
             return ""
@@ -209,18 +230,39 @@ class WorkingMemory:
         room = int(threshold * _DIGEST_SHARE) - self.count(head)
         summary = self._fitting(self.summary, room)
         room -= self.count(summary) if summary else 0
+        return "\n".join([head, *([summary] if summary else []), *self._lines(len(left_out), room)])
+
+    def _lines(self, last: int, room: int) -> list[str]:
+        """A line for each step that no summary covers, up to a turn; only the newest if there is no room for all."""
+        places = [
+            (number, place)
+            for number in range(self.summarised + 1, last + 1)
+            for place in range(1, len(self._turns[number - 1].steps) + 1)
+        ]
+        for most_of_call, most_found in _LINE_CHARACTERS:
+            lines = self._newest_lines(places, room, most_of_call, most_found)
+            if len(lines) == len(places):
+                return lines
+        cost = self.count(_UNLISTED) + 1
+        if cost > room:
+            return []
+        return [_UNLISTED, *self._newest_lines(places, room - cost, *_LINE_CHARACTERS[1])]
+
+    def _newest_lines(
+        self, places: Sequence[tuple[int, int]], room: int, most_of_call: int, most_found: int
+    ) -> list[str]:
+        """The lines of the newest of some steps that fit, in the order of the steps."""
         lines: list[str] = []
-        # What a summary covers need not be listed.
-        for number, steps in reversed(left_out[self.summarised :]):
-            for step in reversed(steps):
-                line = _line(number, step)
-                room -= self.count(line) + 1
-                if room < 0:
-                    break
-                lines.insert(0, line)
+        for number, place in reversed(places):
+            turn = self._turns[number - 1]
+            where = f"turn {number}" if len(turn.steps) == 1 else f"turn {number}, step {place}"
+            found = within(turn.findings[place - 1], most_found)
+            line = f"- {where}: {_brief(turn.steps[place - 1], most_of_call)}{f' → {found}' if found else ''}"
+            room -= self.count(line) + 1
             if room < 0:
                 break
-        return "\n".join([head, *([summary] if summary else []), *lines])
+            lines.append(line)
+        return lines[::-1]
 
     def _fitting(self, text: str, room: int) -> str:
         """The first sentences of a summary that fit."""
@@ -232,22 +274,25 @@ class WorkingMemory:
         return fitting.strip()
 
     def _shown_tokens(self) -> int:
+        return sum(map(self._shown_of, range(self._first_turn, len(self._turns) + 1)))
+
+    def _shown_of(self, number: int) -> int:
+        """The tokens of a turn as it is shown, with notes in place of what is set aside."""
         shown = 0
-        for number in range(self._first_turn, len(self._turns) + 1):
-            for place, (thought, call, observation) in enumerate(self._turns[number - 1].tokens, start=1):
-                shown += thought + call
-                shown += _NOTE_TOKENS if (number, place) in self._set_aside else observation
+        for place, (thought, call, observation) in enumerate(self._turns[number - 1].tokens, start=1):
+            note = self._set_aside.get((number, place))
+            shown += thought + call + (observation if note is None else note.tokens)
         return shown
 
     def _set_aside_newest(self, room: int) -> None:
         """Set the longest observations of the newest turn aside if it alone is too long."""
         newest = len(self._turns)
-        total = self._turns[-1].total
+        total = self._shown_of(newest)
         for place in sorted(self._observed(newest, newest + 1), key=self._length, reverse=True):
             if total <= room:
                 break
-            total += _NOTE_TOKENS - self._length(place)
-            self._set_aside.add(place)
+            self._set_aside[place] = note = self._note(place)
+            total += note.tokens - self._length(place)
 
     def _observed(self, first: int, stop: int) -> list[tuple[int, int]]:
         """The observations of some turns that would gain room if they were set aside, oldest first."""
@@ -257,6 +302,18 @@ class WorkingMemory:
             for place in range(1, len(self._turns[number - 1].steps) + 1)
             if (number, place) not in self._set_aside and self._length((number, place)) > _NOTE_TOKENS
         ]
+
+    def _note(self, place: tuple[int, int]) -> _Note:
+        """The note for an observation: with what the step found, if the notes of its turn have room for it."""
+        number, step = place
+        turn, length = self._turns[number - 1], self._length(place)
+        bare = set_aside_note(number, step, length)
+        if found := within(turn.findings[step - 1], _MAX_NOTED_CHARACTERS):
+            text = f"{bare} It begins: {found}"
+            tokens = self.count(text)
+            if tokens < length and tokens * len(turn.steps) <= int(self._threshold * _NOTES_SHARE):
+                return _Note(text, tokens)
+        return _Note(bare, self.count(bare))
 
     def _length(self, place: tuple[int, int]) -> int:
         number, step = place
@@ -268,7 +325,8 @@ class WorkingMemory:
         return WorkingMemoryItem(type=kind, content=content, timestamp=at, metadata=dict(metadata))
 
 
-# What stands in place of an observation; see `set_aside_note`.
+_UNLISTED: Final = "What the steps before these found: search_working_memory."
+# Of the note of `set_aside_note`, at most.
 _NOTE_TOKENS: Final = 60
 
 
@@ -280,13 +338,12 @@ def set_aside_note(turn: int, step: int, tokens: int) -> str:
     )
 
 
-def _line(turn: int, step: AgentStep) -> str:
+def _brief(step: AgentStep, most: int) -> str:
+    """The call of a step, or the name of its tool if that is too long."""
     if not step.action:
-        return f"- turn {turn}: a thought"
+        return "a thought"
     call = call_text(step)
-    if len(call) > _MAX_CALL_CHARACTERS:
-        call = step.action
-    return f"- turn {turn}: {call}"
+    return call if len(call) <= most else step.action
 
 
 def _words(text: str) -> set[str]:

@@ -74,6 +74,12 @@ async def test_many_steps_stay_within_the_budget_and_an_early_result_can_be_read
     assert max(count_tokens(_steps_shown(asked)) for asked in brain.asked) <= 1_500 * 1.1
     assert ("All doors were looked at." in brain.asked[-1].shown) == summarises
     assert "Turns 1 to " in brain.asked[-1].shown
+    # By rules, it is told what its steps found, not only what it called.
+    shown = brain.asked[-1].shown
+    assert (
+        any(f'- turn {at}: look({{"at": {at}}}) → Place {at} has a door' in shown for at in range(1, steps))
+        or summarises
+    )
 
 
 def _last_texts(asked: Asked) -> list[str]:

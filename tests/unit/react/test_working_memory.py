@@ -51,7 +51,7 @@ def test_below_the_threshold_everything_is_shown() -> None:
     """A short task never meets compression."""
     view = _filled(10).compress(2_000, 3)
 
-    assert (view.first_turn, view.set_aside, view.digest) == (1, frozenset(), "")
+    assert (view.first_turn, view.set_aside, view.digest) == (1, {}, "")
 
 
 def test_above_it_the_oldest_are_left_out_and_named() -> None:
@@ -64,6 +64,87 @@ def test_above_it_the_oldest_are_left_out_and_named() -> None:
     assert view.tokens <= 1_000
     assert view.digest.startswith(f"Turns 1 to {view.first_turn - 1} are not shown: look {view.first_turn - 1}×.")
     assert f'- turn {view.first_turn - 1}: look({{"at": {view.first_turn - 1}}})' in view.digest
+
+
+def test_the_digest_says_what_each_step_found() -> None:
+    """Not only the call: the model can go on without reading the step again."""
+    working = _filled(20, words=40)
+
+    view = working.compress(1_000, 3)
+
+    lines = view.digest.splitlines()[1:]
+    assert len(lines) == view.first_turn - 1
+    for number, line in enumerate(lines, start=1):
+        assert line.startswith(f'- turn {number}: look({{"at": {number}}}) → seen-{number} word word')
+    assert view.tokens <= 1_000
+
+
+def test_lines_are_shortened_before_any_step_goes_without() -> None:
+    """Half a line about each step is worth more than whole lines about some."""
+    working = WorkingMemory("find it", _NOW)
+    for number in range(1, 31):
+        found = f"House {number} has a door, " + "and so on, " * 40
+        working.append([AgentStep(action="look", arguments={"at": number}, observation=found)], _NOW)
+
+    view = working.compress(4_000, 1)
+
+    lines = view.digest.splitlines()[1:]
+    assert len(lines) == view.first_turn - 1
+    assert all(f"→ House {number} has a door, and so on" in line for number, line in enumerate(lines, start=1))
+    assert all(len(line) < 110 for line in lines)
+
+
+def test_if_there_are_too_many_the_newest_have_lines_and_the_model_is_told_of_the_others() -> None:
+    """The digest stays within its share of the budget."""
+    working = _filled(300)
+
+    view = working.compress(400, 3)
+
+    _, told, *lines = view.digest.splitlines()
+    assert told == "What the steps before these found: search_working_memory."
+    assert lines[-1].startswith(f"- turn {view.first_turn - 1}: ")
+    assert 1 < len(lines) < 20
+
+
+def test_a_line_tells_the_calls_of_one_turn_apart() -> None:
+    """As `read_working_memory` counts them."""
+    working = WorkingMemory("find it", _NOW, _words)
+    working.append([_step(1, 400), _step(2, 400)], _NOW)
+    working.append([_step(3, 400)], _NOW)
+
+    digest = working.compress(1_000, 1).digest
+
+    assert '- turn 1, step 2: look({"at": 2}) → seen-2' in digest
+
+
+def test_a_note_says_how_the_result_begins() -> None:
+    """The model then knows whether it needs to read it."""
+    working = _filled(2)
+    working.append([_step(3, words=50_000)], _NOW)
+
+    note = working.compress(1_000, 3).set_aside[3, 1]
+
+    assert note.startswith("(This result of 50,000 tokens is not shown.")
+    assert " It begins: seen-3 word word" in note
+
+
+@given(st.lists(st.integers(0, 1_500), min_size=1, max_size=30), st.integers(400, 3_000), st.integers(1, 5))
+def test_the_newest_turns_stay_word_for_word_as_long_as_they_fit_into_four_fifths_of_the_threshold(
+    sizes: list[int], threshold: int, keep_recent: int
+) -> None:
+    """As the guide says, whatever came before them."""
+    working = WorkingMemory("find it", _NOW, _words)
+    for number, size in enumerate(sizes, start=1):
+        working.append([_step(number, size)], _NOW)
+
+        view = working.compress(threshold, keep_recent)
+
+        # A thought has two words, a call as well.
+        newest = [max(size, 1) + 4 for size in sizes[:number][-keep_recent:]]
+        if sum(newest) <= threshold * 0.8 - 1:
+            first = number - len(newest) + 1
+            assert view.first_turn <= first
+            assert not [place for place in view.set_aside if place[0] >= first]
 
 
 def test_a_compression_leaves_room_for_what_comes() -> None:
@@ -100,7 +181,8 @@ def test_one_result_longer_than_the_budget_is_set_aside_whole() -> None:
 
     view = working.compress(1_000, 3)
 
-    assert view.set_aside == {(3, 1)}
+    assert list(view.set_aside) == [(3, 1)]
+    assert "read_working_memory(turn=3, step=1, part=1)" in view.set_aside[3, 1]
     assert view.tokens <= 1_000
     assert working.observation(3) == _step(3, words=50_000).observation
 

@@ -285,6 +285,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         ledger=MemoryLedger(
             runtime.store, repositories.events, projector, runtime.scrubber, subscriptions, clock=runtime.clock
         ),
+        embedding=embedding,
         reembedding=ReembeddingService(
             runtime.store,
             repositories.events,

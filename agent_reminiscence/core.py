@@ -492,6 +492,7 @@ class AgentMem:
         known_at: datetime | None = None,
         where: Filter | None = None,
         profile: str | None = None,
+        embedding: Sequence[float] | None = None,
         run_id: str | None = None,
         synthesis: bool | None = None,
         strict: bool = False,
@@ -517,6 +518,9 @@ class AgentMem:
             profile: Also return this standing summary (`memory.admin.profiles`) as it was known at `known_at`. It is
                 rendered first, within `token_budget`. It is made from all that the tenant's memory holds: no filter
                 narrows it. Calls no model.
+            embedding: The question's vector, instead of having `query` embedded; words are still compared with those of
+                `query`. As many finite numbers, of any length, as the stored vectors have, made by the same model:
+                `memory.admin.generations()` names it, and `memory.admin.vectors()` returns vectors of passages.
             run_id: Record which passages were recalled in this run of yours, at most 256 characters, so that
                 `memory.admin.report_outcome` can later say how it ended. The record holds ids only. If it fails, the
                 hits are returned all the same, and `omitted` has `run_not_recorded`. Also for searches of the past.
@@ -553,6 +557,7 @@ class AgentMem:
                 known_at=known_at,
                 where=where,
                 profile=profile,
+                embedding=embedding,
                 run_id=run_id,
             )
             is_strict = validation.flag("strict", strict)

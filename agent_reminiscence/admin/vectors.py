@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from uuid import UUID
 
 from agent_reminiscence.admin.topic import Topic
 from agent_reminiscence.domain.generation import Generation, GenerationFill, ReembedProgress, ReembedReport
 from agent_reminiscence.embedders.base import adapted
 from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.services import validation
 from agent_reminiscence.services.vectors.reembedding import Target
 
 
@@ -86,6 +88,26 @@ class VectorAdmin(Topic):
             StoreError: The store is unavailable, or the vectors were in use all the time.
         """
         return await self._services.reembedding.drop_old(admin_dsn=admin_dsn)
+
+    async def vectors(
+        self, external_id: str | int | UUID, chunk_ids: Iterable[UUID | str]
+    ) -> dict[UUID, tuple[float, ...]]:
+        """The stored vectors of passages, such as `hit.chunk_id` names. Treat them as the texts themselves.
+
+        Args:
+            chunk_ids: At most 1,000.
+
+        Returns:
+            The vectors of the current generation by `chunk_id`: of unit length, to the precision of 16-bit numbers.
+            Passages that have none yet, do not exist or belong to another `external_id` are left out.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            StoreError: The store is unavailable.
+        """
+        return await self._services.embedding.vectors_of(
+            validation.external_id(external_id), validation.chunk_ids(chunk_ids)
+        )
 
     async def generations(self) -> list[GenerationFill]:
         """All vector generations, oldest first, and how complete each is. Counts all chunks.

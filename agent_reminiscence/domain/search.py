@@ -29,6 +29,7 @@ class SearchRequest:
             says; None is any.
         counts_as_use: Whether hits count as used; not for a model's searches, since a text could talk it into many.
         profile: A standing summary to return with the hits; None is none.
+        embedding: The question's vector as the caller gives it; None has the question embedded.
         run_id: The run for which the hits are recorded as recalled; None records nothing.
         now: The present of whoever reads the memory, see `read_at`.
     """
@@ -45,6 +46,7 @@ class SearchRequest:
     where: Filter | None = None
     counts_as_use: bool = True
     profile: str | None = None
+    embedding: Sequence[float] | None = None
     run_id: str | None = None
     now: datetime = LATEST
 

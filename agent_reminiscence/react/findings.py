@@ -17,7 +17,7 @@ _READ_CHARACTERS: Final = 2_000
 
 
 def finding_of(observation: str) -> str:
-    """The first line of a result that has a word in it.
+    r"""The first line of a result that has a word in it.
 
     A line of fewer than 40 characters that is no sentence is continued with the sentences in which the result states
     something lasting, or with its next lines.
@@ -26,7 +26,7 @@ def finding_of(observation: str) -> str:
         At most 160 characters, without line breaks, invisible characters and control tokens; "" if the result has no
         words.
 
-    >>> finding_of("Results: 2\\n\\nThe mill was built in 1820.\\nIt has two wheels.")
+    >>> finding_of("Results: 2\n\nThe mill was built in 1820.\nIt has two wheels.")
     'Results: 2 The mill was built in 1820.'
     """
     beginning = observation[:_READ_CHARACTERS]

@@ -26,6 +26,7 @@ from agent_reminiscence.services.tiers.review import LifecycleService
 from agent_reminiscence.services.transfer.batches import BulkService
 from agent_reminiscence.services.transfer.export import TransferService
 from agent_reminiscence.services.upkeep.usage import UsageService
+from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.services.vectors.reembedding import ReembeddingService
 from agent_reminiscence.services.work.health import HealthService
 from agent_reminiscence.services.work.retention import Retention
@@ -67,6 +68,7 @@ class Services:
     graph: MemoryGraph
     beliefs: LedgerBeliefs
     ledger: MemoryLedger
+    embedding: EmbeddingService
     reembedding: ReembeddingService
     profiles: Profiles
     refresher: ProfileRefresher

@@ -467,6 +467,12 @@ def memory_id(value: object, name: str = "memory_id") -> UUID:
         return _refuse_memory_id(value, name)
 
 
+def chunk_ids(value: object) -> list[UUID]:
+    """Ids of passages, each given as a UUID or its text, without repetitions."""
+    asked = (id_from("chunk_ids", one, "hit.chunk_id has") for one in _named("chunk_ids", value))
+    return list(dict.fromkeys(asked))
+
+
 def _refuse_memory_id(value: object, name: str) -> UUID:
     raise InvalidInputError(f"{name} must be a UUID, as returned by create_active_memory(), not {quoted(value)}")
 

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from agent_reminiscence.domain.generation import Generation, GenerationFill, ReembedProgress, ReembedReport
 from agent_reminiscence.embedders.protocol import Embedder
@@ -85,6 +86,22 @@ class VectorAdmin(Twin):
             StoreError: The store is unavailable, or the vectors were in use all the time.
         """
         return self._thread.call(lambda: self._wrapped.drop_old_vectors(admin_dsn=admin_dsn))
+
+    def vectors(self, external_id: str | int | UUID, chunk_ids: Iterable[UUID | str]) -> dict[UUID, tuple[float, ...]]:
+        """The stored vectors of passages, such as `hit.chunk_id` names. Treat them as the texts themselves.
+
+        Args:
+            chunk_ids: At most 1,000.
+
+        Returns:
+            The vectors of the current generation by `chunk_id`: of unit length, to the precision of 16-bit numbers.
+            Passages that have none yet, do not exist or belong to another `external_id` are left out.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            StoreError: The store is unavailable.
+        """
+        return self._thread.call(lambda: self._wrapped.vectors(external_id, chunk_ids))
 
     def generations(self) -> list[GenerationFill]:
         """All vector generations, oldest first, and how complete each is. Counts all chunks.

@@ -286,6 +286,21 @@ CROSS JOIN LATERAL (
     OFFSET 0
 ) AS stored;
 
+-- name: read_vectors_of_chunks
+-- Each by its own key: the planner might compare all chunks with all vectors.
+SELECT c.chunk_id, halfvec_send(v.vector) AS vector
+FROM unnest($(chunk_ids)p::uuid[]) AS asked (chunk_id)
+CROSS JOIN LATERAL (
+    SELECT chunk_id, number FROM memory_chunk
+    WHERE external_id = $(external_id)p AND chunk_id = asked.chunk_id
+    OFFSET 0
+) AS c
+CROSS JOIN LATERAL (
+    SELECT vector FROM chunk_vector_{generation}
+    WHERE external_id = $(external_id)p AND number = c.number
+    OFFSET 0
+) AS v;
+
 -- name: read_vectors
 SELECT string_agg(int8send(number), ''::bytea) AS numbers, string_agg(float4send(mass), ''::bytea) AS masses,
     string_agg(halfvec_send(vector), ''::bytea) AS vectors

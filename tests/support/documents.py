@@ -45,6 +45,7 @@ _WITH_DATA_FOLDER: Final = {
 MODULES_WITH_EXAMPLES: Final = (
     "agent_reminiscence/domain/exact_json.py",
     "agent_reminiscence/react/sensitive/search.py",
+    "agent_reminiscence/react/findings.py",
     "agent_reminiscence/react/stated_facts.py",
     "agent_reminiscence/redaction/redactor.py",
 )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from agent_reminiscence.database.connection import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.queries import NamedQuery, load_queries, vector_query
-from agent_reminiscence.database.repositories.arrays import bigint_array, real_array
+from agent_reminiscence.database.repositories.arrays import bigint_array, real_array, uuid_array
 from agent_reminiscence.domain.canonical import beside_many
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.index import NORMS_DTYPE, SegmentSizes, are_among, distinct, in_layout_order
@@ -338,6 +338,14 @@ class ChunkVectorRepository:
         row = await db.fetch_one(_sql("read_vectors", generation), params)
         assert row is not None
         return await beside_many(lambda: stored_vectors(row), items=len(numbers))
+
+    async def read_of_chunks(
+        self, db: SqlExecutor, external_id: str, generation: int, chunk_ids: Sequence[UUID]
+    ) -> dict[UUID, tuple[float, ...]]:
+        """Return the vectors of chunks by their ids, leaving out chunks that do not exist or have none."""
+        params = {"external_id": external_id, "chunk_ids": uuid_array(chunk_ids)}
+        rows = await db.fetch_all(_sql("read_vectors_of_chunks", generation), params)
+        return {UUID(row["chunk_id"]): tuple(read_halfvecs(row["vector"], 1)[0].tolist()) for row in rows}
 
 
 async def read_newest_cells(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from agent_reminiscence.config import constants
@@ -24,9 +25,12 @@ def search_request(
     known_at: object,
     where: object = None,
     profile: object = None,
+    embedding: Sequence[float] | None = None,
     run_id: object = None,
 ) -> SearchRequest:
     """Validate the arguments of `retrieve_memories`; None is the configured default, or no restriction.
+
+    `embedding` is validated by `RetrievalService`, which knows what vectors it is compared with.
 
     Raises:
         InvalidInputError: An argument is invalid.
@@ -45,6 +49,7 @@ def search_request(
         known_at=validation.optional_moment("known_at", known_at) or LATEST,
         where=validation.where(where),
         profile=validation.optional_identifier("profile", profile),
+        embedding=embedding,
         run_id=validation.optional_identifier("run_id", run_id),
     )
     if known_at is None or as_of is not None:

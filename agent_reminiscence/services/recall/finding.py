@@ -66,12 +66,14 @@ class QuestionVector(NamedTuple):
         text: The redacted text.
         vector: Of unit length; None if it is made once it is known whom the question names, and how rare its words are.
         generation: The vector generation it is compared with.
+        is_given: Whether the caller gave the vector, which is used as it is.
     """
 
     external_id: str
     text: str
     vector: Sequence[float] | None
     generation: Generation
+    is_given: bool = False
 
 
 class Opening(NamedTuple):
@@ -429,6 +431,9 @@ class Finder:
         """The question's vector, with rare words weighted up if its embedder can, and how to read its cosines."""
         if question is None:
             return None, None
+        encoder = known_encoder(question.generation.model_name)
+        if question.is_given:
+            return question.vector, encoder
         # The speakers it names are known now, and left out: their names say whom a text is like, not what it is about.
         names = {*asked.names, *asked.short_names}
         topic = await off_loop_if_long(question.text, lambda: topic_of(question.text, stream.languages, names))
@@ -437,7 +442,6 @@ class Finder:
             weighted = await self._embedding.get_weighted(topic, weigh, question.generation)
         except EmbeddingError:
             weighted = None
-        encoder = known_encoder(question.generation.model_name)
         if weighted is not None:
             return weighted, encoder
         if question.vector is not None:

@@ -22,7 +22,7 @@ from agent_reminiscence.domain.retrieval import (
     as_summary,
 )
 from agent_reminiscence.domain.search import LATEST, SearchRequest
-from agent_reminiscence.exceptions import EmbeddingError, ProfileNotFoundError, RedactionError
+from agent_reminiscence.exceptions import EmbeddingError, InvalidInputError, ProfileNotFoundError, RedactionError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.memories.admission import Admission
 from agent_reminiscence.services.recall.best_rows import FoundRows
@@ -36,6 +36,7 @@ from agent_reminiscence.services.recall.uses import UseRecorder
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.services.vectors.generations import NoEmbedderError
+from agent_reminiscence.services.vectors.given import unit_vector
 from agent_reminiscence.text.rendering import choose_fitting, choose_standing
 from agent_reminiscence.text.tokens import TokenCounts
 
@@ -90,11 +91,13 @@ class RetrievalService:
         """Return the best chunks for the question with a summary of them; deterministic.
 
         Raises:
-            InvalidInputError: The id of the run looks like a secret.
+            InvalidInputError: The id of the run looks like a secret, or the given vector does not fit the stored ones.
             ProfileNotFoundError: There is no such profile.
         """
         if request.run_id is not None:
             self._outcomes.check(request.run_id)
+        if request.embedding is not None:
+            await self._check_vector(request.embedding)
         began_at = time.perf_counter()
         result = await self._answer(request)
         if request.counts_as_use:
@@ -103,6 +106,15 @@ class RetrievalService:
         if request.run_id is None:
             return result
         return await self._outcomes.record(request.external_id, request.run_id, result)
+
+    async def _check_vector(self, embedding: Sequence[float]) -> None:
+        """Refuse a given vector that does not fit the current vectors, before anything of the tenant is read."""
+        generations = self._embedding.generations
+        try:
+            unit_vector(embedding, generations.current)
+        except InvalidInputError:
+            # Another process may have switched to another model.
+            unit_vector(embedding, await generations.refresh())
 
     async def _answer(self, request: SearchRequest) -> RetrievalResult:
         """Answer, with the question's vector if there is one."""
@@ -174,7 +186,7 @@ class RetrievalService:
             profile=profile,
             token_budget=request.token_budget,
             omitted=(*omitted, *found.graph.omitted, *left_out),
-            usage=Usage(texts_embedded=0 if question is None else 1),
+            usage=Usage(texts_embedded=0 if question is None or question.is_given else 1),
         )
 
     async def _read(
@@ -276,17 +288,24 @@ class RetrievalService:
     async def _embed(
         self, request: SearchRequest, generation: Generation
     ) -> tuple[QuestionVector | None, list[Omission]]:
-        """Embed the redacted query; without a vector the search goes by words, and the result says so."""
+        """Embed the redacted query; without a vector the search goes by words, and the result says so.
+
+        Raises:
+            InvalidInputError: The given vector does not fit those of `generation`.
+        """
+        if request.embedding is not None:
+            vector = unit_vector(request.embedding, generation)
+            return QuestionVector(request.external_id, request.query, vector, generation, is_given=True), []
         try:
             # The embedder may call anyone's server; and redacted questions resemble the stored texts.
             (query,) = await self._scrubber.scrub_texts([request.query])
             tenant = request.external_id
-            vector = None
+            made = None
             if not await self._embedding.embeds_locally(generation):
                 # Whom it names is known only once the texts have been read, and a server may be slow.
                 topic = await off_loop_if_long(query, lambda: topic_of(query, ()))
-                vector = await self._embedding.embed_question(tenant, topic, generation)
-            return QuestionVector(tenant, query, vector, generation), []
+                made = await self._embedding.embed_question(tenant, topic, generation)
+            return QuestionVector(tenant, query, made, generation), []
         except NoEmbedderError:
             return None, [_NO_VECTOR]
         except (EmbeddingError, RedactionError) as error:

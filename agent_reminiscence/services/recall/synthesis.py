@@ -185,6 +185,8 @@ class SynthesisService:
                 tiers=allowed,
                 counts_as_use=False,
                 profile=None,
+                # It belongs to the caller's own question.
+                embedding=None,
                 # The run is given what was found for it, not all that a model looked at.
                 run_id=None,
             )

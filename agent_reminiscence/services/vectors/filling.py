@@ -30,6 +30,7 @@ from agent_reminiscence.embedders.checked import CheckedEmbedder
 from agent_reminiscence.embedders.halving import embeds_word
 from agent_reminiscence.exceptions import EmbedderAwayError, EmbeddingError, StoreError
 from agent_reminiscence.projections.indexed_text import embedded_text, fact_text, heading_text
+from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.vectors.cells import wants_sorting
 from agent_reminiscence.services.vectors.generations import Generations, NoEmbedderError
 from agent_reminiscence.services.vectors.questions import QuestionVectors
@@ -158,6 +159,16 @@ class EmbeddingService:
 
     async def _embedder(self, generation: Generation) -> CheckedEmbedder:
         return CheckedEmbedder(await self._generations.embedder(generation))
+
+    async def vectors_of(self, external_id: str, chunk_ids: Sequence[UUID]) -> dict[UUID, tuple[float, ...]]:
+        """The current vectors of chunks by their ids; chunks that have none, or do not exist, are left out."""
+
+        async def read() -> dict[UUID, tuple[float, ...]]:
+            async with self._store.transaction(external_id, read_only=True) as db:
+                generation = await current_generation(db)
+                return await self._vectors.read_of_chunks(db, external_id, generation.number, chunk_ids)
+
+        return await repeated(read, operation="read vectors", external_id=external_id)
 
     async def fill_missing(
         self,

@@ -668,6 +668,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_dots_and_norms": _query_vector,
         "find_near_dots": lambda w: _query_vector(w) | {"cells": 1, "headings": 1},
         "find_dots_of": lambda w: _query_vector(w) | {"firsts": [min(w.numbers)], "lasts": [max(w.numbers)]},
+        "read_vectors_of_chunks": lambda w: _stream(w) | {"chunk_ids": uuid_array(w.chunk_ids)},
         "read_vectors": _numbers,
     },
     "event_index": {

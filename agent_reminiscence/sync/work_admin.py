@@ -59,7 +59,7 @@ class WorkAdmin(Twin):
         earlier time finds them. Without `max_chunks`, times to live and memories that expire, nothing ends.
 
         With `retention="erase"`, memories that have expired, and those of which no passage is left, are then erased:
-        all of them in this call, with one receipt for each 1,000. Otherwise nothing is deleted.
+        all of them in this call, with one receipt for each 5,000. Otherwise nothing is deleted.
 
         Raises:
             InvalidInputError: The id is invalid.

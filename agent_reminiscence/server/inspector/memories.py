@@ -213,13 +213,8 @@ def listed(memory: ActiveMemory) -> Listed:
 
 
 async def _search(visit: Visit, query: str, where: Filter | None) -> _Found:
-<<<<<<< HEAD
-    result = await visit.memory.retrieve_memories(visit.tenant, query, limit=_SEARCHED, where=where)
-    visit.recalled(result)
-=======
     result = await visit.memory.retrieve_memories(visit.tenant, query, limit=_SEARCHED, where=where, synthesis=False)
-    visit.recalled()
->>>>>>> 28a3703f (feat(memory): configured models answer and remember by themselves)
+    visit.recalled(result)
     best: dict[UUID, list[SearchHit]] = {}
     for hit in result.hits:
         best.setdefault(hit.memory_id, []).append(hit)

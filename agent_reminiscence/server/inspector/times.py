@@ -116,15 +116,10 @@ async def _search(visit: Visit, as_of: datetime | None, known_at: datetime | Non
     query = visit.given.text("q")
     if query is None:
         return None
-<<<<<<< HEAD
-    found = await visit.memory.retrieve_memories(visit.tenant, query, limit=_HITS, as_of=as_of, known_at=known_at)
-    visit.recalled(found)
-=======
     found = await visit.memory.retrieve_memories(
         visit.tenant, query, limit=_HITS, as_of=as_of, known_at=known_at, synthesis=False
     )
-    visit.recalled()
->>>>>>> 28a3703f (feat(memory): configured models answer and remember by themselves)
+    visit.recalled(found)
     return found
 
 

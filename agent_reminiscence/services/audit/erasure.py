@@ -289,7 +289,7 @@ class ErasureService:
         await self._scratch.drop_orphaned_cache(db, tenant)
         await self._vectors.forget(db, tenant)
         await self._uses.forget_gone(db, tenant)
-        if request.scope == "tenant":
+        if request.target.scope == "tenant":
             await self._recalls.forget(db, tenant)
         after = await self._erasure.count_rows(db, tenant)
         receipt = ErasureReceipt.seal(

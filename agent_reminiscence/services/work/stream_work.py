@@ -41,11 +41,8 @@ from agent_reminiscence.services.tiers.review import LifecycleService
 from agent_reminiscence.services.vectors.cells import CellService
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.services.vectors.generations import NoEmbedderError
-<<<<<<< HEAD
-from agent_reminiscence.services.work.retention import Retention
-=======
 from agent_reminiscence.services.work.remembering import ConversationReader
->>>>>>> 28a3703f (feat(memory): configured models answer and remember by themselves)
+from agent_reminiscence.services.work.retention import Retention
 from agent_reminiscence.services.work.watch import WorkerWatch
 from agent_reminiscence.telemetry import Telemetry
 
@@ -165,14 +162,10 @@ class WorkService:
         run.expired += reviewed.expired
         run.pruned += reviewed.pruned
         run.memories_expired += reviewed.memories_expired
-<<<<<<< HEAD
         # An erasure that the ledger does not allow must not block the other steps.
         await run.attempt("retention", self._erase_over(run))
-        # Last, so that the texts hold what the steps above have changed, and keep nothing waiting.
-=======
         # Models come last, so that they keep nothing waiting; profiles last of all, so that they hold all the rest.
         await run.attempt("conversations", self._read_conversations(run))
->>>>>>> 28a3703f (feat(memory): configured models answer and remember by themselves)
         await run.attempt("profiles", self._refresh_profiles(run))
 
     @property

@@ -93,6 +93,7 @@ CREATE FUNCTION take_embedder(new_model_name text, new_dimension integer, new_pr
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = reminiscence, pg_temp
 AS $function$
 DECLARE
+    has_vectors boolean;
     is_locked boolean := false;
     old record;
 BEGIN
@@ -101,7 +102,13 @@ BEGIN
     END IF;
     -- The locks of who changes the schema, and of who changes the vectors.
     PERFORM pg_advisory_xact_lock(x'72656d69'::bigint);
-    IF NOT pg_try_advisory_xact_lock(x'7265656d'::bigint) THEN
+    -- Whoever had the first until now may hold the second for a moment longer: a commit gives locks back one by one.
+    FOR attempt IN 1 .. 20 LOOP
+        has_vectors := pg_try_advisory_xact_lock(x'7265656d'::bigint);
+        EXIT WHEN has_vectors;
+        PERFORM pg_sleep(0.05);
+    END LOOP;
+    IF NOT has_vectors THEN
         RETURN false;
     END IF;
     FOR attempt IN 1 .. 50 LOOP

@@ -128,6 +128,23 @@ class ReactMemConfig(AgentConfig):
     allow_sensitive: frozenset[SensitiveKind] = Field(
         default=frozenset(), description="Kinds of sensitive facts that may be extracted: secret, health, payment."
     )
+    learning_model: str | None = Field(
+        default=None, min_length=1, description="The name of the model that draws facts and lessons; None: the agent's."
+    )
+    summary_model: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The name of a model that sums up steps that no longer fit; None: rules list them.",
+    )
+    services: str | None = Field(
+        default=None,
+        description="What makes the five services of the memory, as `package.module:name`: a function of memory, config"
+        " and scope that returns `MemoryServices`.",
+    )
+    scope: str | None = Field(
+        default=None,
+        description="The function of user and collection that returns their `external_id`, as `package.module:name`.",
+    )
     show_retrieval: bool = Field(default=False, description="Whether the client sees what was recalled.")
 
     @field_validator("memory_mode", mode="before")

@@ -47,7 +47,7 @@ class MemoryEpisodes:
         self._quota = Quota(memory, EPISODE_PREFIX, "episodes", max_episodes)
 
     async def retrieve_episodes(self, request: RetrieveEpisodesRequest) -> RetrieveEpisodesResponse:
-        """The episodes nearest to a query and state, best first."""
+        """The episodes nearest to a query and state, best first; with `embedding`, to that vector and their words."""
 
         async def retrieve() -> RetrieveEpisodesResponse:
             asked = f"{request.query}\n{request.state}" if request.state else request.query
@@ -57,9 +57,11 @@ class MemoryEpisodes:
                 asked[:MAX_QUESTION_CHARACTERS],
                 Filter(key_prefix=EPISODE_PREFIX),
                 limit=request.top_k,
+                embedding=request.embedding,
+                with_embeddings=request.with_embeddings,
                 run_id=request.invocation_id,
             )
-            return RetrieveEpisodesResponse(episodes=tuple(_episode(one) for one in found))
+            return RetrieveEpisodesResponse(episodes=tuple(_episode(*one) for one in found))
 
         return await guarded(retrieve, lambda error: RetrieveEpisodesResponse(error=error))
 
@@ -132,7 +134,7 @@ def _metadata(request: StoreEpisodeRequest) -> dict[str, Any]:
     }
 
 
-def _episode(memory: ActiveMemory) -> Episode:
+def _episode(memory: ActiveMemory, embedding: tuple[float, ...] | None) -> Episode:
     assert memory.key is not None
     stored = memory.metadata
     return Episode(
@@ -143,5 +145,6 @@ def _episode(memory: ActiveMemory) -> Episode:
         lessons=tuple(stored.get("lessons", ())),
         success=stored.get("success"),
         timestamp=memory.occurred_at,
+        embedding=embedding,
         metadata={**stored.get("metadata", {}), **({"source": stored["source"]} if stored.get("source") else {})},
     )

@@ -45,7 +45,7 @@ class MemoryFacts:
         self._quota = Quota(memory, FACT_PREFIX, "facts", max_facts)
 
     async def retrieve_facts(self, request: RetrieveFactsRequest) -> RetrieveFactsResponse:
-        """The facts nearest to a query, best first."""
+        """The facts nearest to a query, best first; with `embedding`, to that vector and the query's words."""
 
         async def retrieve() -> RetrieveFactsResponse:
             found = await recall(
@@ -54,8 +54,10 @@ class MemoryFacts:
                 request.query,
                 Filter(key_prefix=FACT_PREFIX),
                 limit=request.top_k,
+                embedding=request.embedding,
+                with_embeddings=request.with_embeddings,
             )
-            return RetrieveFactsResponse(facts=tuple(as_fact(one) for one in found))
+            return RetrieveFactsResponse(facts=tuple(as_fact(*one) for one in found))
 
         return await guarded(retrieve, lambda error: RetrieveFactsResponse(error=error))
 
@@ -115,7 +117,7 @@ async def promote(memory: AgentMem, external_id: str, facts: Sequence[ActiveMemo
     return promoted
 
 
-def as_fact(memory: ActiveMemory) -> Fact:
+def as_fact(memory: ActiveMemory, embedding: tuple[float, ...] | None = None) -> Fact:
     """The fact that a memory holds."""
     assert memory.key is not None
     return Fact(
@@ -123,5 +125,6 @@ def as_fact(memory: ActiveMemory) -> Fact:
         content=memory.content,
         source=memory.metadata.get("source"),
         timestamp=memory.occurred_at,
+        embedding=embedding,
         metadata=memory.metadata.get("metadata", {}),
     )

@@ -26,8 +26,9 @@ from agent_reminiscence.react.manager import Reasoned, Sink
 from agent_reminiscence.react.mem_manager import ReactMemAgentManager, timed_out
 from agent_reminiscence.react.memory_services import MemoryServices
 from agent_reminiscence.react.models import AgentFailure, AgentRequest, AgentResponse, AgentUsage, RecalledMemory
+from agent_reminiscence.react.named import named_scope, named_services
 from agent_reminiscence.react.registry import Registry
-from agent_reminiscence.react.scope import Scope, default_scope, invocation_conversation
+from agent_reminiscence.react.scope import Scope, invocation_conversation
 from agent_reminiscence.react.serving import Service, final_response
 from agent_reminiscence.telemetry import Telemetry
 
@@ -52,17 +53,19 @@ class ReactMemService(Service[ReactMemAgentManager]):
             Ollama are asked at the memory's `ollama_base_url`.
         memory: Open; stays open when the service is closed.
         toolsets: The agent's tools; see `ReactAgentManager`.
+        config: Also names, for a configuration file, what the next four arguments are; an argument comes first.
         learning_model: Draws facts and lessons after the answer; None: `model` does.
         summary_model: Summarises steps that no longer fit; None: they are listed by rules.
         services: Replaces the services that the memory is made of.
-        scope: The `external_id` of a user and a collection.
+        scope: The `external_id` of a user and a collection; None: `default_scope`.
         clock: Returns the current time.
         tracer_provider: Receives OpenTelemetry spans; None uses the process's global provider.
         meter_provider: Receives OpenTelemetry metrics; None uses the global one.
         deps: The application's own dependencies; a tool finds them as `ctx.deps.deps`.
 
     Raises:
-        ConfigurationError: A name says no model, or its provider's client or settings are missing.
+        ConfigurationError: A name says no model, or its provider's client or settings are missing; or `services` or
+            `scope` of `config` cannot be imported, or is something else.
     """
 
     def __init__(
@@ -75,7 +78,7 @@ class ReactMemService(Service[ReactMemAgentManager]):
         learning_model: Model | str | None = None,
         summary_model: Model | str | None = None,
         services: MemoryServices | None = None,
-        scope: Scope = default_scope,
+        scope: Scope | None = None,
         clock: Callable[[], datetime] = _now,
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
@@ -83,6 +86,10 @@ class ReactMemService(Service[ReactMemAgentManager]):
     ) -> None:
         self._config = config or ReactMemConfig()
         self._memory = memory
+        scope = named_scope(self._config) if scope is None else scope
+        services = named_services(self._config, memory, scope) if services is None else services
+        learning_model = self._config.learning_model if learning_model is None else learning_model
+        summary_model = self._config.summary_model if summary_model is None else summary_model
         self._scope = scope
         self._services = services or MemoryServices.of(memory, self._config, scope)
         self._registry = Registry(memory)

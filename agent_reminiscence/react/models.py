@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from agent_reminiscence.domain.model import StrictModel
 from agent_reminiscence.react.limits import (
@@ -31,6 +31,28 @@ class AgentStep(StrictModel):
     action: str = Field(default="", description="The name of the tool.")
     arguments: dict[str, Any] = Field(default_factory=dict, description="What the tool was called with.")
     observation: str = Field(default="", description="What the tool returned, as text.")
+
+
+def _read_steps(value: object) -> object:
+    """Steps; one that is told in words is a thought."""
+    if isinstance(value, list | tuple):
+        return [{"thought": step} if isinstance(step, str) else step for step in value]
+    return value
+
+
+def _read_lessons(value: object) -> object:
+    """Lessons; a text is one, and an empty text none."""
+    return ([value] if value.strip() else []) if isinstance(value, str) else value
+
+
+type Steps = Annotated[tuple[AgentStep, ...], BeforeValidator(_read_steps)]
+"""The steps of a task; a text is taken for a step of that thought."""
+type Lessons = Annotated[tuple[str, ...], BeforeValidator(_read_lessons)]
+"""What was learned from a task; a text is taken for one lesson."""
+
+EMBEDDING: Final = (
+    "The stored vector of the passage that was found, with `with_embeddings`; None without it, and while there is none."
+)
 
 
 class AgentRequest(StrictModel):
@@ -89,7 +111,7 @@ class Fact(StrictModel):
     content: str
     source: str | None = Field(default=None, description="The conversation in which it was learned.")
     timestamp: datetime
-    embedding: tuple[float, ...] | None = Field(default=None, description="Only if the service returns vectors.")
+    embedding: tuple[float, ...] | None = Field(default=None, description=EMBEDDING)
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -98,12 +120,12 @@ class Episode(StrictModel):
 
     id: str
     goal: str
-    steps: tuple[AgentStep, ...] = ()
+    steps: Steps = Field(default=(), description="Each an `AgentStep`; a text is a step of that thought.")
     outcome: str = ""
-    lessons: tuple[str, ...] = ()
+    lessons: Lessons = Field(default=(), description="A text is one lesson.")
     success: bool | None = Field(default=None, description="Whether it ended well; None if unknown.")
     timestamp: datetime
-    embedding: tuple[float, ...] | None = Field(default=None, description="Only if the service returns vectors.")
+    embedding: tuple[float, ...] | None = Field(default=None, description=EMBEDDING)
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 

@@ -8,7 +8,14 @@ from typing import Final
 from pydantic_ai.framing import RegisteredTag, register_tag, wrap
 from pydantic_ai.messages import TextContent
 
-from agent_reminiscence.react.models import ConversationMemory, Episode, Fact, InvocationSummary, RecalledMemory
+from agent_reminiscence.react.models import (
+    AgentStep,
+    ConversationMemory,
+    Episode,
+    Fact,
+    InvocationSummary,
+    RecalledMemory,
+)
 from agent_reminiscence.react.prompts import ReactPrompts
 from agent_reminiscence.react.shortened import shortened, shown_line
 from agent_reminiscence.text.tokens import TokenCounter, count_tokens
@@ -24,6 +31,8 @@ _FACTS_SHARE: Final = 0.35
 _EPISODES_SHARE: Final = 0.35
 # Of a question or an answer, as it is shown in a conversation.
 _MAX_SAID: Final = 400
+# Of a step of an episode that is told in words.
+_MAX_TOLD: Final = 120
 
 
 def render_memory(
@@ -78,8 +87,13 @@ def _episode(one: Episode) -> str:
         lines.append(f"  It {ended}.")
     lines.extend(f"  Lesson: {shown_line(lesson)}" for lesson in one.lessons)
     if one.steps:
-        lines.append("  Steps: " + " → ".join(shown_line(step.action) or "thought" for step in one.steps))
+        lines.append("  Steps: " + " → ".join(map(_told, one.steps)))
     return "\n".join(lines)
+
+
+def _told(step: AgentStep) -> str:
+    """A step in a list: its tool, or what was thought if there is none."""
+    return shown_line(step.action) or shortened(shown_line(step.thought), _MAX_TOLD) or "thought"
 
 
 def _conversation(conversation: ConversationMemory | None, room: int, count: TokenCounter) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from pydantic import Field
 
@@ -19,12 +19,19 @@ from agent_reminiscence.react.limits import (
 from agent_reminiscence.react.models import (
     DEFAULT_COLLECTION,
     AgentFailure,
-    AgentStep,
     ConversationMemory,
     Episode,
     Fact,
     InvocationSummary,
+    Lessons,
+    Steps,
 )
+
+_EMBEDDING: Final = (
+    "The vector of the query, by the memory's embedding model; None: the service embeds the query. One that does not"
+    " fit the stored vectors is refused."
+)
+_WITH_EMBEDDINGS: Final = "Whether to return the stored vector of each."
 
 
 class _Request(StrictModel):
@@ -40,8 +47,9 @@ class RetrieveFactsRequest(_Request):
     """Find facts."""
 
     query: str = Field(min_length=1, max_length=MAX_QUESTION_CHARACTERS)
-    embedding: tuple[float, ...] | None = Field(default=None, description="For services that do not embed themselves.")
+    embedding: tuple[float, ...] | None = Field(default=None, description=_EMBEDDING)
     top_k: int = Field(default=5, ge=0, le=MAX_TOP_K)
+    with_embeddings: bool = Field(default=False, description=_WITH_EMBEDDINGS)
 
 
 class RetrieveFactsResponse(_Response):
@@ -55,8 +63,9 @@ class RetrieveEpisodesRequest(_Request):
 
     query: str = Field(min_length=1, max_length=MAX_QUESTION_CHARACTERS)
     state: str = Field(default="", max_length=MAX_STATE_CHARACTERS)
-    embedding: tuple[float, ...] | None = Field(default=None, description="For services that do not embed themselves.")
+    embedding: tuple[float, ...] | None = Field(default=None, description=_EMBEDDING)
     top_k: int = Field(default=3, ge=0, le=MAX_TOP_K)
+    with_embeddings: bool = Field(default=False, description=_WITH_EMBEDDINGS)
     invocation_id: str | None = Field(
         default=None, description="The invocation they are recalled in, if its outcome is to count; this is a write."
     )
@@ -94,9 +103,9 @@ class StoreEpisodeRequest(_Request):
     """Store an episode."""
 
     goal: str = Field(min_length=1, max_length=MAX_QUESTION_CHARACTERS)
-    steps: tuple[AgentStep, ...] = ()
+    steps: Steps = Field(default=(), description="Each an `AgentStep`; a text is a step of that thought.")
     outcome: str = ""
-    lessons: tuple[str, ...] = ()
+    lessons: Lessons = Field(default=(), description="A text is one lesson.")
     success: bool | None = None
     source: str | None = Field(default=None, description="The conversation it belongs to.")
     metadata: dict[str, Any] = Field(default_factory=dict)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.erasure import ErasureReceipt
@@ -18,24 +20,52 @@ _HITS_PER_MEMORY = 2
 _LEAST_WORDS = 3
 
 
+class Recalled(NamedTuple):
+    """A memory that answers a query.
+
+    Attributes:
+        embedding: The stored vector of its passage that answers best; None if it was not asked for, or is not made yet.
+    """
+
+    memory: ActiveMemory
+    embedding: tuple[float, ...] | None
+
+
 async def recall(
-    memory: AgentMem, external_id: str, query: str, where: Filter, *, limit: int, run_id: str | None = None
-) -> list[ActiveMemory]:
+    memory: AgentMem,
+    external_id: str,
+    query: str,
+    where: Filter,
+    *,
+    limit: int,
+    embedding: Sequence[float] | None = None,
+    with_embeddings: bool = False,
+    run_id: str | None = None,
+) -> list[Recalled]:
     """The active memories that answer a query, best first.
 
     Args:
+        embedding: The vector of the query; None has it embedded.
         run_id: The run whose outcome scores what is found; then only what is returned is searched for, so that nothing
             gets credit that was not shown. A long memory may then take the place of two.
+
+    Raises:
+        InvalidInputError: `embedding` does not fit the stored vectors.
     """
     if limit == 0:
         return []
     most = limit if run_id is not None else min(limit * _HITS_PER_MEMORY, 200)
-    found = await memory.retrieve_memories(external_id, query, limit=most, where=where, run_id=run_id, synthesis=False)
+    found = await memory.retrieve_memories(
+        external_id, query, limit=most, where=where, embedding=embedding, run_id=run_id, synthesis=False
+    )
+    # Of each memory the passage that answers best.
+    best = {hit.memory_id: hit.chunk_id for hit in reversed(found.hits)}
     ids = list(dict.fromkeys(hit.memory_id for hit in found.hits))[:limit]
     if not ids:
         return []
     by_id = {one.id: one for one in await memory.get_active_memories(external_id, ids=ids)}
-    return [by_id[one] for one in ids if one in by_id]
+    vectors = await memory.admin.vectors(external_id, [best[one] for one in ids]) if with_embeddings else {}
+    return [Recalled(by_id[one], vectors.get(best[one])) for one in ids if one in by_id]
 
 
 async def discard(

@@ -31,6 +31,7 @@ _EXPECTED = {
     "quickstart.py": "answer: Version 2 ships on Monday",
     "multi_agent.py": "the kitchen on salaries: []",
     "react_agent.py": "attempt 2: turn_off_water, open_vault → The vault is open.",
+    "react_from_file.py": "  stored: I live in Rovinj.\nI live in Rovinj. → It leaves from Rovinj at nine.\nWhen does",
     "without_await.py": "answer: The mill delivers flour on Thursdays.",
     "use_ollama.py": "Ollama is unavailable: searching by words until it is back\nfound: ['The last ferry",
     "time_travel.py": "in February: The team meets in room Aspen.",

@@ -65,6 +65,29 @@ async def test_models_of_ollama_are_asked_where_the_memory_asks_its_own(config: 
     assert [fact.content for fact in facts] == ["Ana lives in Graz."]
 
 
+@pytest.mark.parametrize(
+    ("sections", "arguments"),
+    [
+        ({"agent-mem": {"learning-model": "ollama:learns"}}, {}),
+        ({"agent-mem": {}}, {"learning_model": "ollama:learns"}),
+        ({"agent-mem": {"learning-model": "ollama:other"}}, {"learning_model": "ollama:learns"}),
+    ],
+    ids=["by name in the section", "as an argument", "an argument comes first"],
+)
+async def test_a_configuration_names_another_model_that_learns(
+    config: MakeConfig, sections: dict[str, Any], arguments: dict[str, Any]
+) -> None:
+    """It is asked at the memory's server, like the one that reasons."""
+    async with (
+        FakeOllama(_answers) as server,
+        AgentMem(config(ollama_base_url=server.url)) as memory,
+        create_agent_service(sections, "ollama:reasons", memory, **arguments) as agent,
+    ):
+        await agent.answer(_REQUEST)
+
+    assert [request["model"] for _, request in server.requests] == ["reasons", "learns"]
+
+
 @pytest.mark.parametrize("sections", [{"agent": {}}, {"agent-mem": {"learn-with": "rules"}}])
 async def test_a_configuration_changes_the_service_and_not_the_server_of_the_model(
     config: MakeConfig, sections: dict[str, Any]

@@ -56,6 +56,7 @@ from agent_reminiscence.react import (
     create_agent_service,
     default_scope,
 )
+from agent_reminiscence.react.scope import Scope
 from agent_reminiscence.redaction.redactor import Redaction
 from tests.support.brain import Brain, act, texts_of
 
@@ -94,6 +95,46 @@ async def test_a_configuration_chooses_the_service(memory: AgentMem) -> None:
 
     with pytest.raises(ConfigurationError, match="needs a memory"):
         create_agent_service({"agent-mem": {}}, Brain(lambda _: "done").model)
+
+
+def shelf_of(memory: AgentMem, config: ReactMemConfig, scope: Scope) -> MemoryServices:
+    """Services that a configuration names: with a shelf for the facts."""
+    shelf = _Shelf()
+    shelf.facts["oar"] = "Ana has an oar."
+    return replace(MemoryServices.of(memory, config, scope), fact_retrieval=shelf, fact_storage=shelf)
+
+
+def by_team(user: str, collection: str) -> str:
+    """A scope that a configuration names."""
+    return f"team/{user}/{collection}"
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+async def test_a_configuration_chooses_services_scope_and_who_sums_up(memory: AgentMem, is_named: bool) -> None:
+    """By name in the section, or as arguments; either way the client notices nothing."""
+    brain = Brain(
+        lambda asked: act("look", at=asked.turn) if len(brain.asked) < 12 else "done",
+        learn=lambda _: {"facts": []},
+        summarise=lambda _: "All was looked at.",
+    )
+    tools: FunctionToolset[Any] = FunctionToolset()
+    tools.add_function(lambda at: "dust " * 60, name="look", description="Look.", takes_ctx=False)
+    section: dict[str, Any] = {"working-memory-threshold": 500, "max-iterations": 20}
+    arguments: dict[str, Any] = {"summary_model": brain.model}
+    if is_named:
+        section |= {"services": f"{__name__}:shelf_of", "scope": f"{__name__}:by_team"}
+    else:
+        arguments |= {"services": shelf_of(memory, ReactMemConfig(), by_team), "scope": by_team}
+    async with create_agent_service(
+        {"agent-mem": section}, brain.model, memory, toolsets=[tools], **arguments
+    ) as agent:
+        response = await agent.answer(_REQUEST)
+
+    assert (response.answer, response.error) == ("done", None)
+    assert "Ana has an oar." in brain.asked[0].prompt
+    assert "All was looked at." in brain.asked[-1].shown
+    assert await memory.ledger.head(by_team("ana", "default")) > 0
+    assert await memory.ledger.head(default_scope("ana", "default")) == 0
 
 
 async def test_a_part_of_the_memory_can_be_replaced(memory: AgentMem) -> None:

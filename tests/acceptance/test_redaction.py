@@ -64,7 +64,7 @@ _WRITES_NO_TEXT = {
     # What keys are called is checked in test_access_keys.py.
     *("can_answer", "config", "health", "keys", "tenants"),
     *("beliefs", "current", "evidence", "holders", "conflicts"),
-    *("reembed", "cancel_reembed", "drop_old_vectors", "generations"),
+    *("reembed", "cancel_reembed", "drop_old_vectors", "generations", "vectors"),
     # What `event_index` hands out makes vectors of events as they were stored.
     *("subscribe", "event_index"),
     *(

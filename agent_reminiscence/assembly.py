@@ -223,6 +223,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         runtime,
         review,
         erasure,
+        uses,
         erases=config.retention == "erase",
         ttl_days=config.ttl_days,
         is_limited=config.max_chunks is not None,

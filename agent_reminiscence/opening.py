@@ -22,7 +22,12 @@ from agent_reminiscence.database.pooling import is_shared, needs_session
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.schema import prepare_embedded
-from agent_reminiscence.database.schema_checks import AnalyserOutdatedError, check_version, open_checked
+from agent_reminiscence.database.schema_checks import (
+    AnalyserOutdatedError,
+    check_may_erase,
+    check_version,
+    open_checked,
+)
 from agent_reminiscence.database.sessions import check_sessions
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.embedders.base import BaseEmbedder, adapted, adopt_dimension
@@ -154,6 +159,9 @@ class _Opening:
         # Once: a server that cannot be reached at all is more likely a wrong address than one that is just restarting.
         first = await open_checked(settings, self.telemetry)
         try:
+            if self.config.retention == "erase":
+                # Before anything is written that would silently stay.
+                await check_may_erase(first, settings)
             sessions = await self._find_sessions(settings, first)
         except BaseException:
             first.close()

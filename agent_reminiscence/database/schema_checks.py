@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from agent_reminiscence.config import constants
-from agent_reminiscence.config.constants import APP_ROLE, EXPORT_FIRST, OWNER_ROLE, SCHEMA_NAME
+from agent_reminiscence.config.constants import APP_ROLE, ERASER_ROLE, EXPORT_FIRST, OWNER_ROLE, SCHEMA_NAME
 from agent_reminiscence.database import jobs_schema
 from agent_reminiscence.database.connection import ConnectionSettings, Row, SqlExecutor, open_connection
 from agent_reminiscence.database.literals import identifier, literal, optional_literal
@@ -106,6 +106,22 @@ async def open_checked(settings: ConnectionSettings, telemetry: Telemetry | None
         db.close()
         raise
     return db
+
+
+async def check_may_erase(db: SqlExecutor, settings: ConnectionSettings) -> None:
+    """Check that the login may erase, where retention has to.
+
+    Raises:
+        ConfigurationError: It may not take the role; the message says what to run.
+        StoreError: The server is unavailable.
+    """
+    row = await db.fetch_one(_SQL["may_take"], {"role": ERASER_ROLE})
+    if row is None or not row["may_set"]:
+        raise ConfigurationError(
+            f"retention is 'erase', and login {settings.user!r} may not take the role {ERASER_ROLE}, so nothing could"
+            f" be erased; have an administrator run `agent-reminiscence migrate --admin-dsn … --login {settings.user}`,"
+            " or set retention='archive'"
+        )
 
 
 async def check_version(db: SqlExecutor) -> SchemaState:

@@ -14,6 +14,10 @@ SELECT session_user::text AS login, current_user::text AS acts_as,
         WHERE starts_with(rolname, $(schema)p || '_') AND rolname <> current_user AND pg_has_role(oid, 'USAGE')
     ) AS inherits;
 
+-- name: may_take
+-- Whether this login may take a role for a transaction; no row if there is no such role.
+SELECT pg_has_role(oid, 'SET') AS may_set FROM pg_roles WHERE rolname = $(role)p;
+
 -- name: describe_administrator
 -- What decides whether this login may install the schema for another one.
 SELECT r.rolsuper, r.rolcreaterole, current_user::text AS name,

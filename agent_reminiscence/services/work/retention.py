@@ -15,6 +15,7 @@ from agent_reminiscence.database.repositories.retention import OverMemory, Reten
 from agent_reminiscence.domain.erasure import RetentionRules, Target
 from agent_reminiscence.domain.lifecycle import LifecycleReport
 from agent_reminiscence.services.audit.erasure import EraseRequest, ErasureService, NothingOverError
+from agent_reminiscence.services.recall.uses import UseRecorder
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.tiers.review import LifecycleService
 
@@ -40,6 +41,7 @@ class Retention:
         runtime: Runtime,
         lifecycle: LifecycleService,
         erasure: ErasureService,
+        uses: UseRecorder,
         *,
         erases: bool,
         ttl_days: Mapping[Tier, float],
@@ -50,6 +52,7 @@ class Retention:
         self._clock = runtime.clock
         self._lifecycle = lifecycle
         self._erasure = erasure
+        self._uses = uses
         self._erases = erases
         self._ttl_days = dict(ttl_days)
         self._is_limited = is_limited
@@ -60,19 +63,28 @@ class Retention:
         Raises:
             StoreError: The store is unavailable; what was done is kept, and the next call does the rest.
         """
+        await self.count_uses()
+        # First, so that no expiry is recorded of what goes.
+        erased = await self._erase(external_id, await self._find_over(external_id))
         report = await self._lifecycle.review(external_id)
-        while erased := await self._erase(external_id, await self._find_over(external_id)):
+        while more := await self._erase(external_id, await self._find_over(external_id)):
+            erased += more
             # A passage that repeated an erased one counts again, and may be over, too.
             again = await self._lifecycle.review(external_id)
-            report = LifecycleReport(
-                external_id=external_id,
-                promoted=report.promoted + again.promoted,
-                expired=report.expired + again.expired,
-                pruned=report.pruned + again.pruned,
-                memories_expired=report.memories_expired + again.memories_expired,
-                memories_erased=report.memories_erased + erased,
+            report = report.model_copy(
+                update={
+                    "promoted": report.promoted + again.promoted,
+                    "expired": report.expired + again.expired,
+                    "pruned": report.pruned + again.pruned,
+                    "memories_expired": report.memories_expired + again.memories_expired,
+                }
             )
-        return report
+        return report.model_copy(update={"memories_erased": erased})
+
+    async def count_uses(self) -> None:
+        """Write what this process has recalled lately, where it decides what is erased."""
+        if self._erases:
+            await self._uses.write()
 
     async def erase_due(self, external_id: str) -> int:
         """Erase up to 5,000 memories that are over, in one transaction, unless an erasure was lately; returns how many.

@@ -148,7 +148,8 @@ class WorkService:
                 return
 
     async def _do_what_is_due(self, run: _Run, *, locked: bool) -> None:
-        # First, so that nothing is made of what is over.
+        # First, so that nothing is made of what is over. What the ledger does not let be erased blocks no other step.
+        await run.attempt("retention", self._erase_over(run))
         await run.attempt("expiry", self._expire(run))
         for memory_id in await self._find_due(run):
             await run.attempt(f"memory {memory_id}", self._consolidate(run, memory_id, locked=locked))
@@ -157,12 +158,12 @@ class WorkService:
         await run.attempt("vector cells", self._sort_cells(run))
         if run.is_stores_fault:
             return
+        await self._retention.count_uses()
         reviewed = await self._lifecycle.review(run.external_id)
         run.promoted += reviewed.promoted
         run.expired += reviewed.expired
         run.pruned += reviewed.pruned
         run.memories_expired += reviewed.memories_expired
-        # An erasure that the ledger does not allow must not block the other steps.
         await run.attempt("retention", self._erase_over(run))
         # Models come last, so that they keep nothing waiting; profiles last of all, so that they hold all the rest.
         await run.attempt("conversations", self._read_conversations(run))

@@ -136,11 +136,11 @@ WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind NOT IN ('memor
 -- Memories that are still at the version that was read, and events of users' own kinds.
 SELECT m.memory_id::text AS memory_id, NULL::bigint AS position
 FROM unnest($(memory_ids)p::text[]::uuid[], $(versions)p::int[]) AS chosen (memory_id, version)
-JOIN active_memory AS m
+JOIN reminiscence.active_memory AS m
     ON m.external_id = $(external_id)p AND m.memory_id = chosen.memory_id AND m.version = chosen.version
 UNION ALL
 SELECT NULL, position
-FROM memory_event
+FROM reminiscence.memory_event
 WHERE external_id = $(external_id)p AND event_id = ANY($(event_ids)p::text[]::uuid[]) AND salt IS NOT NULL
     AND NOT starts_with(kind, 'memory.');
 
@@ -150,7 +150,7 @@ WHERE external_id = $(external_id)p AND event_id = ANY($(event_ids)p::text[]::uu
 -- end of a relationship stays as long as a memory states that relationship. Parts of a divided payload go with it.
 WITH memory AS MATERIALIZED (
     SELECT memory_id
-    FROM memory_event
+    FROM reminiscence.memory_event
     WHERE external_id = $(external_id)p AND memory_id IS NOT NULL AND salt IS NOT NULL
     GROUP BY memory_id
     HAVING max(recorded_at) FILTER (WHERE kind IN ('memory.created', 'memory.updated', 'memory.appended'))
@@ -160,7 +160,7 @@ SELECT memory_id, NULL::bigint AS position
 FROM memory
 UNION ALL
 SELECT NULL, e.position
-FROM memory_event AS e
+FROM reminiscence.memory_event AS e
 WHERE e.external_id = $(external_id)p AND e.memory_id IS NULL AND e.salt IS NOT NULL
     AND e.recorded_at < $(before)p::timestamptz
     AND CASE e.kind
@@ -172,14 +172,14 @@ WHERE e.external_id = $(external_id)p AND e.memory_id IS NULL AND e.salt IS NOT 
         WHEN 'memory.value_part' THEN false
         WHEN 'memory.profile_defined' THEN NOT EXISTS (
             SELECT
-            FROM profile AS p
+            FROM reminiscence.profile AS p
             WHERE p.external_id = $(external_id)p AND p.name IS NOT NULL AND p.superseded_at IS NULL
                 AND p.definition = e.position
         )
         WHEN 'memory.relationship_ended' THEN NOT EXISTS (
             SELECT
-            FROM graph_mention AS g
-            JOIN memory_chunk AS c ON c.external_id = $(external_id)p AND c.chunk_id = g.chunk_id
+            FROM reminiscence.graph_mention AS g
+            JOIN reminiscence.memory_chunk AS c ON c.external_id = $(external_id)p AND c.chunk_id = g.chunk_id
             WHERE g.external_id = $(external_id)p AND g.item_id::text = e.payload ->> 'relationship_id'
                 AND c.memory_id::text NOT IN (SELECT memory.memory_id FROM memory)
         )

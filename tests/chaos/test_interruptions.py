@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from agent_reminiscence import AgentMem, StoreTimeoutError
+from agent_reminiscence import AgentMem, Config, StoreTimeoutError
 from agent_reminiscence.database.connection import SqlExecutor
 from tests.conftest import TestServer
 from tests.support.chaos.watching import watching
 from tests.support.factories import stored_rows, superuser
+from tests.support.fakes import SetClock
 
 pytestmark = [pytest.mark.usefixtures("attentive_server"), pytest.mark.thorough]
 
@@ -192,3 +193,44 @@ async def test_a_search_that_ends_at_any_statement_says_so_and_the_next_one_answ
                 assert isinstance(error, StoreTimeoutError if how == "times out" else asyncio.CancelledError)
                 assert [hit.chunk_id for hit in (await search(memory, _TENANT, note.id)).hits] == expected
         assert await stored_rows(db, _TENANT, with_ctid=False) == before
+
+
+@pytest.mark.parametrize("how", _HOWS)
+async def test_a_retention_that_ends_at_any_statement_is_made_by_the_next_review(
+    config: Callable[..., Config], test_server: TestServer, database: str, subtests: pytest.Subtests, how: str
+) -> None:
+    """What is over is all there or all gone, and what is not over stays; the next review erases the rest."""
+    clock = SetClock(datetime.now(UTC))
+    async with (
+        AgentMem(config(worker=False, active_ttl_days=5, retention="erase"), clock=clock) as memory,
+        superuser(test_server, database) as db,
+    ):
+
+        async def prepare(number: int) -> str:
+            # Tenants of their own: what is over is of all their memories.
+            tenant, clock.now = f"{_TENANT} {number}", datetime.now(UTC)
+            for day in range(3):
+                await memory.create_active_memory(
+                    tenant, "Over", f"Zebra {day} is over.", expires_at=clock() + timedelta(days=4)
+                )
+                await memory.create_active_memory(tenant, "Old", f"Zebra {day} is old.")
+            await memory.create_active_memory(tenant, "Kept", "The walrus stays.", pinned=True)
+            clock.advance(timedelta(days=6))
+            return tenant
+
+        names = await _names_of(memory.admin.review(await prepare(0)))
+        assert {"find_over", "empty_events"} <= set(names)
+        for number, name in enumerate(names, start=1):
+            with subtests.test(statement=name):
+                tenant = await prepare(number)
+                error = await _interrupted(memory.admin.review(tenant), name, how)
+                assert isinstance(error, StoreTimeoutError if how == "times out" else asyncio.CancelledError)
+                await _settled_rows(db, tenant)
+                left = [event for event in await memory.ledger.read(tenant) if "Zebra" in str(event.payload)]
+                # The three that expired go together, and so do those whose time to live is over.
+                assert len(left) in (6, 3, 0)
+                await memory.admin.review(tenant)
+                rows = await stored_rows(db, tenant, with_ctid=False)
+                assert not [row for found in rows.values() for row in found if "Zebra" in row]
+                assert [one.title for one in await memory.get_active_memories(tenant)] == ["Kept"]
+        assert (await memory.admin.verify()).ok

@@ -596,6 +596,26 @@ async def test_an_item_is_gone_when_its_time_is_over(expiring: ReminiscenceStore
     assert await store.aget(HOME, "tea") == again
 
 
+async def test_an_item_that_is_over_is_erased_where_retention_erases(
+    config: Callable[..., Config], clock: SetClock
+) -> None:
+    """With every value that it had; a key that has a new item keeps that one."""
+    async with AgentMem(config(worker=False, retention="erase"), clock=clock) as memory:
+        store = ReminiscenceStore(memory, external_id=TENANT, clock=clock)
+        await store.aput(HOME, "tea", {"text": "I drink green tea."}, ttl=5)
+        await store.aput(HOME, "tea", {"text": "I drink oolong."}, ttl=5)
+        await store.aput(HOME, "milk", {"text": "I drink milk."})
+        clock.advance(5 * MINUTE)
+        await store.aput(HOME, "tea", {"text": "I drink black tea."})
+
+        assert (await memory.admin.review(TENANT)).memories_erased == 1
+        said = "".join(str(event.payload) for event in await memory.ledger.read(TENANT))
+        assert "green" not in said
+        assert "oolong" not in said
+        assert sorted(keys(await store.asearch(HOME))) == ["milk", "tea"]
+        assert (await memory.admin.verify(TENANT)).ok
+
+
 async def test_what_is_read_lives_on_and_is_not_put_anew(expiring: ReminiscenceStore, clock: SetClock) -> None:
     """A get or a search keeps an item for its whole time from then on; `updated_at` and the order stay."""
     store = expiring

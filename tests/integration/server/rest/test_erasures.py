@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -47,6 +48,28 @@ async def test_a_check_finds_what_is_there_again(rest: Rest) -> None:
     assert found["ok"] is False
     assert found["findings"]
     assert [one["place"] for one in changed["findings"]] == ["receipt"]
+
+
+async def test_what_is_older_than_a_moment_is_erased(rest: Rest) -> None:
+    """With a preview and a reason; a time without a zone and one to come are refused, and nothing is erased."""
+    old = await rest.remember(_SECRET)
+    before = (await rest.memory.ledger.read("ida"))[0].recorded_at + timedelta(microseconds=1)
+    new = await rest.remember("The window stays open.")
+
+    refused = [
+        await rest.client.post("/v1/erasures", json={"before": moment})
+        for moment in ("2026-03-09T14:30:00", "2999-03-09T14:30:00Z")
+    ]
+    body = {"before": before.isoformat(), "reason": "yearly"}
+    preview = await rest.client.post("/v1/erasures", json=body | {"dry_run": True})
+    receipt = await rest.client.post("/v1/erasures", json=body)
+    checked = await rest.client.post("/v1/erasures/check", json={"receipt": receipt.json(), "text": _SECRET})
+
+    assert [answer.status_code for answer in refused] == [422, 422]
+    assert [item["memory_id"] for item in preview.json()["items"]] == [old]
+    assert (receipt.json()["scope"], receipt.json()["reason"]) == ("before", "yearly")
+    assert (receipt.json()["memory_ids"], checked.json()["ok"]) == ([old], True)
+    assert [str(one.id) for one in await rest.memory.get_active_memories("ida")] == [new]
 
 
 @pytest.mark.thorough

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     )
     from agent_reminiscence.domain.turn import Turn
     from agent_reminiscence.domain.usage import MemoryUsage, ModelSpending, RecallDay, TenantOverview, TierUsage
-    from agent_reminiscence.domain.work import Health, Job, JobCounts, WorkReport
+    from agent_reminiscence.domain.work import Health, Job, JobCounts, MissingVectors, WorkReport
     from agent_reminiscence.embedders.base import BaseEmbedder
     from agent_reminiscence.embedders.protocol import Embedder
     from agent_reminiscence.exceptions import (
@@ -157,6 +157,7 @@ __all__ = [
     "MemoryUsage",
     "MemoryVersion",
     "MessageImportReport",
+    "MissingVectors",
     "ModelSpending",
     "ModelUsage",
     "NotInitializedError",
@@ -312,6 +313,7 @@ _MODULES: Final = {
         "Health",
         "Job",
         "JobCounts",
+        "MissingVectors",
         "WorkReport",
     ),
     "embedders.base": ("BaseEmbedder",),

@@ -178,6 +178,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         repositories,
         stores.generations,
         renewal,
+        retry_seconds=config.job_retry_seconds,
         review_within_seconds=min((days * 86_400 for days in config.ttl_days.values()), default=None),
     )
     graph, recall, follower = _graph_services(config, runtime, stores.neo4j)

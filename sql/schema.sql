@@ -98,11 +98,16 @@ CREATE TABLE memory_stream (
     graph_store text,
     reader uuid,
     reader_until timestamptz,
+    vectors_missing bigint NOT NULL DEFAULT 0,
+    vectors_missing_since timestamptz,
+    vectors_error text,
     CONSTRAINT memory_stream_pkey PRIMARY KEY (external_id),
     CONSTRAINT memory_stream_external_id_check CHECK (external_id <> '')
 ) PARTITION BY HASH (external_id);
 CREATE INDEX memory_stream_work_at_idx ON memory_stream (work_at) WHERE work_at IS NOT NULL;
 CREATE INDEX memory_stream_review_at_idx ON memory_stream (review_at) WHERE review_at IS NOT NULL;
+CREATE INDEX memory_stream_vectors_missing_since_idx ON memory_stream (vectors_missing_since)
+    WHERE vectors_missing_since IS NOT NULL;
 
 -- The ledger: append-only, the truth of which every table below is a projection.
 -- memory_id follows from the payload, in events of our own kinds: what a user's event calls memory_id may be anything. It is
@@ -917,6 +922,7 @@ GRANT EXECUTE ON FUNCTION expiry_then(text, uuid, timestamptz, timestamptz) TO r
 GRANT EXECUTE ON FUNCTION expired_memories(text, timestamptz, timestamptz) TO reminiscence_app;
 
 GRANT SELECT (work_at, review_at, failed_attempts, failed_error, failed_at) ON memory_stream TO reminiscence_scheduler;
+GRANT SELECT (vectors_missing, vectors_missing_since, vectors_error) ON memory_stream TO reminiscence_scheduler;
 GRANT SELECT, INSERT, UPDATE, DELETE ON chunk_use TO reminiscence_app, reminiscence_eraser;
 GRANT SELECT, INSERT, UPDATE, DELETE ON recall_day TO reminiscence_app, reminiscence_eraser;
 REVOKE EXECUTE ON FUNCTION check_access_key(bytea, bigint) FROM PUBLIC;

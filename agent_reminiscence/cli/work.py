@@ -191,3 +191,8 @@ def _show(out: Console, job: Job) -> None:
     if job.error is not None:
         times = count(job.failed_attempts, "attempt", "attempts")
         say(out, f"{times} failed; the last one: {job.error}", indent=9)
+    if job.vectors_missing_since is not None:
+        chunks = count(job.vectors_missing, "chunk lacks its vector", "chunks lack their vectors")
+        # The last attempt may have failed for nothing else, and has said so.
+        why = "" if job.error is not None and str(job.vectors_error) in job.error else f": {job.vectors_error}"
+        say(out, f"{chunks}, since {job.vectors_missing_since:%Y-%m-%d %H:%M:%S} UTC{why}", indent=9)

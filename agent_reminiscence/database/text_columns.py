@@ -56,6 +56,7 @@ TEXT_COLUMNS: tuple[TextColumn, ...] = (
         chain=Holds.PROOF,
         languages=Holds.LABEL,
         failed_error=Holds.LABEL,
+        vectors_error=Holds.LABEL,
         graph_store=Holds.LABEL,
     ),
     *_columns(

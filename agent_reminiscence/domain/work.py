@@ -19,13 +19,27 @@ class Job(FrozenModel):
 
     external_id: str
     state: Literal["waiting", "running", "failed"]
-    job_id: int | None = Field(default=None, description="Procrastinate's job id; None for work that was given up.")
+    job_id: int | None = Field(
+        default=None,
+        description="Procrastinate's job id; None for work that was given up, or that a worker has yet to queue.",
+    )
     queued_at: datetime | None = None
     scheduled_at: datetime | None = Field(default=None, description="Earliest start; None: immediately.")
     started_at: datetime | None = None
     failed_attempts: int = Field(default=0, description="Number of consecutive failures so far.")
     failed_at: datetime | None = Field(default=None, description="When it was given up; it is not retried by itself.")
     error: str | None = Field(default=None, description="Why the last attempt failed, without memory text.")
+    vectors_missing: int = Field(
+        default=0,
+        description="Chunks of this external_id without vectors, because the embedder refused their texts or was"
+        " unavailable; as of the last attempt. Searches find them by their words.",
+    )
+    vectors_missing_since: datetime | None = Field(
+        default=None, description="Since when vectors have been missing; None if none are."
+    )
+    vectors_error: str | None = Field(
+        default=None, description="Why they could not be made at the last attempt, without memory text."
+    )
 
 
 class WorkReport(FrozenModel):
@@ -65,6 +79,17 @@ class JobCounts(FrozenModel):
     )
 
 
+class MissingVectors(FrozenModel):
+    """Chunks of all tenants whose vectors could not be made, as of the last attempt of each."""
+
+    external_ids: int = Field(description="How many tenants have such chunks.")
+    chunks: int = Field(description="How many there are; 0 if only headings lack vectors.")
+    since: datetime = Field(description="Since when the first of these tenants has lacked vectors.")
+    error: str | None = Field(
+        description="Why that tenant's could not be made at the last attempt, without memory text."
+    )
+
+
 WorkerState = Literal["off", "starting", "working", "restarting", "stopped"]
 
 
@@ -81,6 +106,11 @@ class Health(FrozenModel):
         description="Why the work that this process's worker did last has failed, if it is still to be tried again.",
     )
     jobs: JobCounts | None = Field(default=None, description="None if the store has not answered.")
+    vectors: MissingVectors | None = Field(
+        default=None,
+        description="Chunks that lack vectors; None if none do, or the store has not answered. Not among `problems`:"
+        " they are found by their words, and one tenant's text must not end the service for all.",
+    )
 
     @property
     def problems(self) -> tuple[str, ...]:

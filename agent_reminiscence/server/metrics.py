@@ -100,6 +100,14 @@ class Metrics:
         self._next_waits = Gauge(
             "reminiscence_next_job_waits_seconds", "For how long the next job could have started.", registry=registry
         )
+        self._without_vectors = Gauge(
+            "reminiscence_chunks_without_vectors",
+            "Chunks of all tenants whose vectors could not be made; found by words only.",
+            registry=registry,
+        )
+        self._lacking = Gauge(
+            "reminiscence_tenants_without_vectors", "Tenants of whom vectors could not be made.", registry=registry
+        )
 
     def recalled(self, via: Literal["rest", "mcp", "inspector"], result: RetrievalResult) -> None:
         """Count a question by its result. Whoever answers one calls this."""
@@ -139,6 +147,8 @@ class Metrics:
             for state in _JOB_STATES:
                 self._jobs.labels(state).set(getattr(health.jobs, state))
             self._next_waits.set(health.jobs.next_waits_seconds)
+            self._without_vectors.set(0 if health.vectors is None else health.vectors.chunks)
+            self._lacking.set(0 if health.vectors is None else health.vectors.external_ids)
 
 
 class Measured:

@@ -14,7 +14,7 @@ FROM list_work();
 -- name: read_work
 -- Since when something is due, and how the last attempts ended.
 SELECT work_at, coalesce(least(work_at, review_at) <= clock_timestamp(), false) AS is_due, failed_attempts, failed_error,
-    failed_at
+    failed_at, vectors_missing, vectors_missing_since, vectors_error
 FROM memory_stream
 WHERE external_id = $(external_id)p;
 
@@ -26,10 +26,11 @@ WHERE external_id = $(external_id)p AND due_version > consolidated_version
 ORDER BY created_at, memory_id;
 
 -- name: finish_work
--- Nothing is due any more. The next review is never in the past, by whatever clock it was computed: the stream would be
+-- Nothing is due any more, and no chunk lacks a vector. The next review is never in the past, by whatever clock it was computed: the stream would be
 -- worked on again and again. A review requested meanwhile is kept.
 UPDATE memory_stream
 SET work_at = NULL, failed_attempts = 0, failed_error = NULL, failed_at = NULL,
+    vectors_missing = 0, vectors_missing_since = NULL, vectors_error = NULL,
     review_at = least(
         CASE WHEN review_at > clock_timestamp() THEN review_at END,
         CASE
@@ -99,9 +100,9 @@ WHERE task_name = 'work_stream' AND status IN ('todo', 'doing');
 
 -- name: list_failing_streams
 -- As the scheduler.
-SELECT external_id, failed_attempts, failed_error, failed_at
+SELECT external_id, failed_attempts, failed_error, failed_at, vectors_missing, vectors_missing_since, vectors_error
 FROM memory_stream
-WHERE failed_attempts > 0
+WHERE failed_attempts > 0 OR vectors_missing_since IS NOT NULL
 ORDER BY external_id;
 
 -- name: list_all_work
@@ -121,6 +122,26 @@ ORDER BY j.id;
 SELECT count(*) AS failed
 FROM memory_stream
 WHERE work_at IS NOT NULL AND failed_at IS NOT NULL;
+
+-- name: note_missing_vectors
+-- Without an error, only what an earlier attempt has noted is brought up to date: chunks that nobody has failed to embed have
+-- merely been written or changed a moment ago.
+UPDATE memory_stream
+SET vectors_missing = $(chunks)p::bigint,
+    vectors_missing_since = CASE
+        WHEN $(chunks)p::bigint > 0 OR $(error)p::text IS NOT NULL THEN coalesce(vectors_missing_since, clock_timestamp())
+    END,
+    vectors_error = CASE
+        WHEN $(chunks)p::bigint > 0 OR $(error)p::text IS NOT NULL THEN coalesce($(error)p::text, vectors_error)
+    END
+WHERE external_id = $(external_id)p AND ($(error)p::text IS NOT NULL OR vectors_missing_since IS NOT NULL);
+
+-- name: count_missing_vectors
+-- As the scheduler.
+SELECT count(*) AS external_ids, sum(vectors_missing)::bigint AS chunks, min(vectors_missing_since) AS since,
+    (array_agg(vectors_error ORDER BY vectors_missing_since))[1] AS error
+FROM memory_stream
+WHERE vectors_missing_since IS NOT NULL;
 
 -- name: count_work
 -- As the worker. Jobs are taken in the order of their numbers.

@@ -27,6 +27,7 @@ _DRIFT_OF_THE_STREAM = {"live_chunks", "due_at", "text_chunks", "text_words", "l
 # What became of work follows from no event: it is neither compared nor mended.
 _SOFT_STATE_OF_THE_STREAM = {
     *("work_at", "review_at", "failed_attempts", "failed_error", "failed_at"),
+    *("vectors_missing", "vectors_missing_since", "vectors_error"),
     *("graph_head", "graph_position", "graph_store", "reader", "reader_until"),
 }
 

@@ -445,6 +445,7 @@ async def record_event(
 # What is told of work and of a store that follows, and how often chunks were recalled.
 _SOFT_COLUMNS = (
     *("work_at", "review_at", "failed_attempts", "failed_error", "failed_at"),
+    *("vectors_missing", "vectors_missing_since", "vectors_error"),
     *("graph_head", "graph_position", "graph_store", "reader", "reader_until"),
 )
 _SOFT_TABLES = {"chunk_use", "recall_day"}

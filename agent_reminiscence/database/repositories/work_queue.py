@@ -10,7 +10,7 @@ from uuid import UUID
 
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.queries import load_queries
-from agent_reminiscence.domain.work import Job, JobCounts
+from agent_reminiscence.domain.work import Job, JobCounts, MissingVectors
 
 _SQL = load_queries("sql", "work_queue")
 
@@ -23,6 +23,9 @@ class WorkState(NamedTuple):
     failed_attempts: int
     failed_error: str | None
     failed_at: datetime | None
+    vectors_missing: int
+    vectors_missing_since: datetime | None
+    vectors_error: str | None
 
 
 class Failure(NamedTuple):
@@ -133,7 +136,7 @@ class WorkQueue:
         return {row["external_id"] for row in await db.fetch_all(_SQL["list_busy_streams"])}
 
     async def list_failing(self, db: SqlExecutor) -> dict[str, WorkState]:
-        """Return streams whose last attempt failed. As scheduler."""
+        """Return streams whose last attempt failed, or that lack vectors. As scheduler."""
         rows = await db.fetch_all(_SQL["list_failing_streams"])
         return {row.pop("external_id"): WorkState(work_at=None, is_due=True, **row) for row in rows}
 
@@ -141,6 +144,19 @@ class WorkQueue:
         """Return of how many streams the work was given up. As scheduler."""
         row = await db.fetch_one(_SQL["count_given_up"])
         return 0 if row is None else int(row["failed"])
+
+    async def note_missing_vectors(self, db: SqlExecutor, external_id: str, chunks: int, error: str | None) -> None:
+        """Record how many chunks of a stream lack vectors.
+
+        Args:
+            error: Why some could not be made just now; None if none failed, and only an earlier note is to be updated.
+        """
+        await db.execute(_SQL["note_missing_vectors"], {"external_id": external_id, "chunks": chunks, "error": error})
+
+    async def count_missing_vectors(self, db: SqlExecutor) -> MissingVectors | None:
+        """Return how many chunks of all streams lack vectors; None if none do. As scheduler."""
+        row = await db.fetch_one(_SQL["count_missing_vectors"])
+        return MissingVectors.model_validate(row) if row is not None and row["external_ids"] else None
 
     async def count_work(self, db: SqlExecutor, *, failed: int) -> JobCounts:
         """Return how many jobs wait and run, beside how many streams' work was given up. As worker."""
@@ -164,12 +180,20 @@ class WorkQueue:
 
 
 def _jobs(external_id: str, rows: Sequence[dict[str, object]], state: WorkState | None) -> list[Job]:
-    failures = {} if state is None else {"failed_attempts": state.failed_attempts, "error": state.failed_error}
-    found = [Job.model_validate({**row, **failures, "external_id": external_id}) for row in rows]
-    if state is not None and state.failed_at is not None:
-        found.append(
-            Job.model_validate(
-                {**failures, "external_id": external_id, "state": "failed", "failed_at": state.failed_at}
-            )
-        )
+    if state is None:
+        return [Job.model_validate({**row, "external_id": external_id}) for row in rows]
+    common: dict[str, object] = {
+        "external_id": external_id,
+        "failed_attempts": state.failed_attempts,
+        "error": state.failed_error,
+        "vectors_missing": state.vectors_missing,
+        "vectors_missing_since": state.vectors_missing_since,
+        "vectors_error": state.vectors_error,
+    }
+    found = [Job.model_validate({**row, **common}) for row in rows]
+    if state.failed_at is not None:
+        found.append(Job.model_validate({**common, "state": "failed", "failed_at": state.failed_at}))
+    if not found and state.vectors_missing_since is not None:
+        # Its job was lost with a process; a worker's sweep queues another one.
+        found.append(Job.model_validate({**common, "state": "waiting"}))
     return found

@@ -98,6 +98,7 @@ class EmbeddingService:
     """Runs embedders in batches, checks their vectors, and fills in missing ones.
 
     Args:
+        retry_seconds: How soon after a write whose vectors could not be made a worker tries again.
         review_within_seconds: How soon after a write a worker reviews what expires; None if nothing does.
     """
 
@@ -108,6 +109,7 @@ class EmbeddingService:
         generations: Generations,
         norms: NormRenewal,
         *,
+        retry_seconds: float,
         review_within_seconds: float | None = None,
     ) -> None:
         self._store = store
@@ -116,6 +118,7 @@ class EmbeddingService:
         self._vectors = repositories.vectors
         self._generations = generations
         self._norms = norms
+        self._retry_seconds = retry_seconds
         self._review_within_seconds = review_within_seconds
         self._questions = QuestionVectors(self._embed_questions)
 
@@ -181,12 +184,12 @@ class EmbeddingService:
         """Make the current vectors that chunks lack; those that cannot be made stay missing and are counted.
 
         No transaction is open while the embedder works. Chunks without vectors are found by their words until a later
-        call fills them in.
+        call fills them in. What failed is noted with its reason, and a worker is to try again.
 
         Args:
             memory_ids: Only chunks of these memories; None is all of the tenant's.
             written_at: When the write was recorded, if these vectors are all the work it left.
-            strict: Whether to raise an embedder failure at the end, instead of only logging it.
+            strict: Whether to raise an embedder failure at the end, to a caller that schedules the next attempt itself.
 
         Returns:
             How many chunks got vectors, and how many still lack them because the embedder failed or their text was
@@ -201,9 +204,27 @@ class EmbeddingService:
             except _GenerationChangedError:
                 # The other memories' missing vectors are not counted here.
                 continue
+            # Not after each write that goes well: the note is brought up to date by the work that it leaves.
+            if failure is not None or (filled and written_at is None):
+                await self._note_missing(external_id, failure, is_retried=failure is not None and not strict)
             if strict and failure is not None:
                 raise failure
             return filled, missing
+
+    async def _note_missing(self, external_id: str, failure: EmbeddingError | None, *, is_retried: bool) -> None:
+        """Record how many of the tenant's chunks lack vectors, and queue another attempt if asked to."""
+        error = None if failure is None else f"{type(failure).__name__}: {failure}"
+        async with self._store.transaction(external_id, settings=_SEARCH_SETTINGS) as db:
+            # Nobody changes chunks or vectors between the count and its record.
+            await self._ledger.lock(db, external_id)
+            state = await self._queue.read(db, external_id)
+            if failure is None and (state is None or state.vectors_missing_since is None):
+                return
+            # This reads all of the tenant's chunks.
+            chunks = await self.count_missing(db, external_id)
+            await self._queue.note_missing_vectors(db, external_id, chunks, error)
+            if is_retried:
+                await self._queue.enqueue(db, delay_seconds=self._retry_seconds)
 
     async def ask_whether_lacking(
         self, db: SqlExecutor, external_id: str, memory_id: UUID, generation: Generation
@@ -307,6 +328,9 @@ class EmbeddingService:
                     db, external_id, generation, None, after=last, limit=BACKFILL_CHUNKS
                 )
             if not rows:
+                if generation.state == "current":
+                    # Of the vectors that another model has refused, this one may have made all.
+                    await self._note_missing(external_id, None, is_retried=False)
                 return filled, refused, changed
             found = await read_batch(rows)
             made, failure = await self._try_to_embed(external_id, generation, found)

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from agent_reminiscence.config.constants import SCHEDULER_ROLE, WORKER_ROLE
-from agent_reminiscence.domain.work import Health, JobCounts
+from agent_reminiscence.domain.work import Health, JobCounts, MissingVectors
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.work.stream_work import describe_error
@@ -25,10 +25,10 @@ class HealthService:
 
     async def look(self, *, timeout_seconds: float) -> Health:
         """How the memory is; a store that has not answered within the timeout counts as away."""
-        counts, store_error, work_error = None, None, None
+        counts, vectors, store_error, work_error = None, None, None, None
         try:
             async with asyncio.timeout(timeout_seconds):
-                counts = await self._count()
+                counts, vectors = await self._count()
                 work_error = await self._find_work_error()
         except StoreError as error:
             store_error = describe_error(error)
@@ -40,13 +40,15 @@ class HealthService:
             worker_error=self._worker.watch.trouble,
             work_error=work_error,
             jobs=counts,
+            vectors=vectors,
         )
 
-    async def _count(self) -> JobCounts:
+    async def _count(self) -> tuple[JobCounts, MissingVectors | None]:
         async with self._store.transaction("", role=SCHEDULER_ROLE, read_only=True) as db:
             failed = await self._queue.count_given_up(db)
+            vectors = await self._queue.count_missing_vectors(db)
         async with self._store.transaction("", role=WORKER_ROLE, read_only=True) as db:
-            return await self._queue.count_work(db, failed=failed)
+            return await self._queue.count_work(db, failed=failed), vectors
 
     async def _find_work_error(self) -> str | None:
         """Why the last run failed; None once another run or process has done that work, or it was given up.

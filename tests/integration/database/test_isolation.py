@@ -1123,6 +1123,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "settle_write": lambda w: _stream(w) | {"recorded_at": _LATER, "review_within_seconds": None},
         "fail_work": lambda w: _stream(w) | {"error": "StoreError", "max_attempts": 1, "counts": True},
         "allow_retry": _stream,
+        "note_missing_vectors": lambda w: _stream(w) | {"chunks": 1, "error": "EmbeddingError"},
         "claim_reading": lambda w: _stream(w) | {"reader": _READER, "seconds": 60},
         "release_reading": lambda w: _stream(w) | {"reader": _READER},
     },
@@ -1147,7 +1148,7 @@ _ELSEWHERE = {
     "work_queue": {
         *("enqueue_work", "enqueue_idle_work", "list_work"),
         *("list_due_streams", "list_failing_streams", "list_all_work", "list_busy_streams"),
-        *("count_given_up", "count_work"),
+        *("count_given_up", "count_missing_vectors", "count_work"),
     },
     # About keys, which are no memory; that nobody but the owner may is in tests/acceptance/test_access_keys.py.
     "access_key": set(load_queries("sql", "access_key")),

@@ -47,7 +47,7 @@ _RELATIONS: dict[str, dict[str, str]] = {
         "app": "SELECT INSERT UPDATE",
         "scheduler": (
             "SELECT(due_at external_id failed_at failed_attempts failed_error graph_head graph_position graph_store"
-            " head last_recorded_at live_chunks review_at work_at)"
+            " head last_recorded_at live_chunks review_at vectors_error vectors_missing vectors_missing_since work_at)"
         ),
         "eraser": "SELECT INSERT UPDATE",
     },

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import httpx
 import pytest
 
-from agent_reminiscence import AgentMem, Config
+from agent_reminiscence import AgentMem, Config, EmbeddingError
 from agent_reminiscence.database.connection import open_connection
 from agent_reminiscence.server import ServerConfig, create_app
 from agent_reminiscence.server.access.authenticators import LocalToken
 from agent_reminiscence.server.health import HealthCheck
 from tests.conftest import TestServer
+from tests.support.fakes import FaultyEmbedder
 from tests.support.serving import serve
 from tests.support.steps import refusing
 
@@ -94,3 +95,38 @@ async def test_many_who_ask_at_once_ask_the_store_once(memory: AgentMem) -> None
     assert await check.look() is first
     now += 0.2
     assert await check.look() is not first
+
+
+async def test_vectors_that_could_not_be_made_are_told_to_those_whom_they_concern(
+    config: Callable[..., Config],
+) -> None:
+    """A tenant's administrator sees its own; whoever runs the server sees numbers, and the server stays ready."""
+
+    def refuse(texts: Sequence[str], right: list[list[float]]) -> list[list[float]]:
+        raise EmbeddingError(f"no vector of {list(texts)!r}")
+
+    embedder = FaultyEmbedder(refuse)
+    memory = AgentMem(config(), embedder=embedder)
+    async with serve(create_app(memory, LocalToken(_TOKEN)), _TOKEN) as served:
+
+        async def jobs_of(tenant: str) -> list[dict[str, Any]]:
+            answer = await served.client.get("/v1/jobs", headers={"X-External-Id": tenant})
+            return cast("list[dict[str, Any]]", answer.json()["jobs"])
+
+        written = await memory.create_active_memory("agent-1", "Harbour", "The harbour of Lisbon opens at nine.")
+        assert written.write is not None
+        [job] = await jobs_of("agent-1")
+        assert (job["state"], job["vectors_missing"]) == ("waiting", 1)
+        assert job["vectors_missing_since"] is not None
+        assert "EmbeddingError" in job["vectors_error"]
+        assert "Lisbon" not in str(job)
+        assert await jobs_of("agent-2") == []
+        assert (await served.client.get("/readyz")).status_code == 200
+        figures = (await served.client.get("/metrics")).text
+        assert "reminiscence_chunks_without_vectors 1.0" in figures
+        assert "reminiscence_tenants_without_vectors 1.0" in figures
+        assert "agent-1" not in figures
+
+        embedder.mend()
+        await memory.admin.run_due("agent-1")
+        assert [job["vectors_missing_since"] for job in await jobs_of("agent-1")] == [None]

@@ -10,9 +10,13 @@ and a key of Anthropic in ANTHROPIC_API_KEY. Other programs take the same server
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 
-from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
+try:
+    from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
+except ModuleNotFoundError:
+    sys.exit("This example needs the Claude Agent SDK; run `pip install claude-agent-sdk`")
 
 SERVERS = Path(__file__).with_name("claude_mcp.json")
 # What Claude may use without asking; `forget` and `update_memory` it asks for.

@@ -7,10 +7,14 @@ give each agent `model="gpt-5-mini"`, or any other.
 from __future__ import annotations
 
 import asyncio
+import sys
 
-from agents import Agent, RunConfig, Runner, handoff, set_tracing_disabled
-from agents.handoffs import HandoffInputData
-from agents.testing import ModelCall, ModelStep, ScriptedModel, assistant_message, function_call
+try:
+    from agents import Agent, RunConfig, Runner, handoff, set_tracing_disabled
+    from agents.handoffs import HandoffInputData
+    from agents.testing import ModelCall, ModelStep, ScriptedModel, assistant_message, function_call
+except ModuleNotFoundError:
+    sys.exit("This example needs the OpenAI Agents SDK; run `pip install '.[openai-agents]'`")
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.integrations.openai_agents import ReminiscenceSession, recall_filter

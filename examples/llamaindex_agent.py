@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
-from llama_index.core.agent.workflow import FunctionAgent
-from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock, ToolCallBlock
-from llama_index.core.llms import LLM
-from llama_index.core.llms.mock import MockFunctionCallingLLM
-from llama_index.tools.mcp import BasicMCPClient, McpToolSpec
+try:
+    from llama_index.core.agent.workflow import FunctionAgent
+    from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock, ToolCallBlock
+    from llama_index.core.llms import LLM
+    from llama_index.core.llms.mock import MockFunctionCallingLLM
+    from llama_index.tools.mcp import BasicMCPClient, McpToolSpec
+except ModuleNotFoundError:
+    sys.exit(
+        f"This example needs {error.name}, which is not installed: pip install llama-index-core llama-index-tools-mcp"
+    )
 
 
 class Memory:

@@ -7,14 +7,18 @@ scripted, so it needs no key: put a chat model of yours in its place.
 from __future__ import annotations
 
 import asyncio
+import sys
 from dataclasses import dataclass
 from typing import TypedDict
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage
-from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
+try:
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage
+    from langgraph.graph import END, START, StateGraph
+    from langgraph.runtime import Runtime
+except ModuleNotFoundError:
+    sys.exit("This example needs LangGraph; run `pip install '.[langgraph]' langgraph`")
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.integrations.langgraph import ReminiscenceStore

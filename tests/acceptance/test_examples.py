@@ -17,7 +17,7 @@ import pytest
 
 from agent_reminiscence import Config
 from tests.support.command_line import environment
-from tests.support.examples import EXAMPLES, new_data_dir, run_example
+from tests.support.examples import EXAMPLES, load_example, new_data_dir, run_example
 
 _EXPECTED = {
     "answer_questions.py": "known: False",
@@ -44,6 +44,14 @@ _SERVICES = {"fastapi_service.py"}
 # by MCP. Of Claude's, only what it starts is run: it needs a key.
 _OF_FRAMEWORKS = {"claude_memory.py", "hand_over.py", "llamaindex_agent.py", "research_graph.py"}
 
+# The framework that each of these needs, a module of it, and what brings it.
+_NEEDED = [
+    ("claude_memory.py", "claude_agent_sdk", "the Claude Agent SDK", "pip install claude-agent-sdk"),
+    ("hand_over.py", "agents", "the OpenAI Agents SDK", "pip install '.[openai-agents]'"),
+    ("llamaindex_agent.py", "llama_index", "LlamaIndex", "pip install llama-index-core llama-index-tools-mcp"),
+    ("research_graph.py", "langgraph", "LangGraph", "pip install '.[langgraph]' langgraph"),
+]
+
 # Pydantic AI's model for tests fills in what the schemas allow: an answer, a plan for one passage, and numbers of
 # messages there are not.
 _SETTINGS = {
@@ -53,6 +61,20 @@ _SETTINGS = {
     "consolidate_with_a_model.py": {"REMINISCENCE_MEMORIZER_AGENT_MODEL": "test"},
     "remember_a_conversation.py": {"REMINISCENCE_MEMORY_UPDATE_AGENT_MODEL": "test"},
 }
+
+
+@pytest.mark.parametrize(("name", "module", "framework", "command"), _NEEDED)
+def test_an_example_whose_framework_is_missing_says_what_to_install(
+    name: str, module: str, framework: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a line, instead of a traceback that names a module, whose distribution has another name."""
+    monkeypatch.setitem(sys.modules, module, None)
+
+    with pytest.raises(SystemExit) as ended:
+        load_example(name)
+
+    assert ended.value.code == f"This example needs {framework}; run `{command}`"
+    assert {one for one, *_ in _NEEDED} == _OF_FRAMEWORKS
 
 
 @pytest.fixture(scope="module")

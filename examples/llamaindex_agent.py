@@ -20,9 +20,7 @@ try:
     from llama_index.core.llms.mock import MockFunctionCallingLLM
     from llama_index.tools.mcp import BasicMCPClient, McpToolSpec
 except ModuleNotFoundError:
-    sys.exit(
-        f"This example needs {error.name}, which is not installed: pip install llama-index-core llama-index-tools-mcp"
-    )
+    sys.exit("This example needs LlamaIndex; run `pip install llama-index-core llama-index-tools-mcp`")
 
 
 class Memory:

@@ -33,6 +33,7 @@ from agent_reminiscence.react.models import (
     RecalledMemory,
     WorkingMemoryItem,
 )
+from agent_reminiscence.react.permission import Permission
 from agent_reminiscence.react.prompts import ReactPrompts
 from agent_reminiscence.react.protocols import (
     AgentService,
@@ -107,6 +108,7 @@ __all__ = [
     "MemoryFacts",
     "MemoryServices",
     "NotRecordedError",
+    "Permission",
     "ReactAgentManager",
     "ReactMemAgentManager",
     "ReactMemConfig",

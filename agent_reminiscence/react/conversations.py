@@ -12,6 +12,7 @@ from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import ExternalIdNotFoundError, IdempotencyConflictError
 from agent_reminiscence.react.failures import guarded
 from agent_reminiscence.react.models import ConversationMemory, InvocationSummary
+from agent_reminiscence.react.permission import Permission
 from agent_reminiscence.react.registry import Registry
 from agent_reminiscence.react.scope import Scope, default_scope
 from agent_reminiscence.react.service_models import (
@@ -39,15 +40,17 @@ class MemoryConversations:
     Each invocation is one event, so two that end at the same time are both kept, and a repeated one is kept once.
     """
 
-    def __init__(self, memory: AgentMem, *, scope: Scope = default_scope) -> None:
+    def __init__(self, memory: AgentMem, *, scope: Scope = default_scope, permission: Permission | None = None) -> None:
         self._memory = memory
         self._scope = scope
+        self._permission = permission or Permission(memory)
         self._registry = Registry(memory)
 
     async def get_conversation(self, request: GetConversationMemoryRequest) -> GetConversationMemoryResponse:
         """A conversation: the newest invocations, and of a long one the first three; oldest first."""
 
         async def get() -> GetConversationMemoryResponse:
+            await self._permission.to_read(request.user, request.collection, request.conversation_id)
             external_id = self._scope(request.user, request.collection)
             events, gap = await self._read(external_id, request.conversation_id, request.limit)
             return GetConversationMemoryResponse(
@@ -66,6 +69,7 @@ class MemoryConversations:
         """Add an invocation. One with an `invocation_id` that the conversation holds already is not added again."""
 
         async def update() -> UpdateConversationMemoryResponse:
+            await self._permission.to_write(request.user, request.collection, request.conversation_id)
             summary = request.invocation_summary
             await self._registry.open(request.user, request.collection)
             # In conflict: recorded already, with a summary of its own.
@@ -92,6 +96,7 @@ class MemoryConversations:
         """The conversations of a user and collection, the most recent first."""
 
         async def listed() -> ListConversationsResponse:
+            await self._permission.to_read(request.user, request.collection)
             external_id = self._scope(request.user, request.collection)
             found = await latest_invocations(self._memory, external_id, most=request.offset + request.limit)
             return ListConversationsResponse(

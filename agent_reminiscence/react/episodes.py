@@ -12,6 +12,7 @@ from agent_reminiscence.exceptions import OutcomeConflictError, RunNotFoundError
 from agent_reminiscence.react.failures import guarded
 from agent_reminiscence.react.limits import MAX_QUESTION_CHARACTERS
 from agent_reminiscence.react.models import Episode
+from agent_reminiscence.react.permission import Permission
 from agent_reminiscence.react.quotas import Quota
 from agent_reminiscence.react.registry import Registry
 from agent_reminiscence.react.scope import Scope, default_scope
@@ -40,9 +41,17 @@ class MemoryEpisodes:
     lessons were recalled in invocations that ended well rank higher than others that match alike; `record_use` says so.
     """
 
-    def __init__(self, memory: AgentMem, *, scope: Scope = default_scope, max_episodes: int | None = None) -> None:
+    def __init__(
+        self,
+        memory: AgentMem,
+        *,
+        scope: Scope = default_scope,
+        max_episodes: int | None = None,
+        permission: Permission | None = None,
+    ) -> None:
         self._memory = memory
         self._scope = scope
+        self._permission = permission or Permission(memory)
         self._registry = Registry(memory)
         self._quota = Quota(memory, EPISODE_PREFIX, "episodes", max_episodes)
 
@@ -50,6 +59,7 @@ class MemoryEpisodes:
         """The episodes nearest to a query and state, best first; with `embedding`, to that vector and their words."""
 
         async def retrieve() -> RetrieveEpisodesResponse:
+            await self._permission.to_read(request.user, request.collection)
             asked = f"{request.query}\n{request.state}" if request.state else request.query
             found = await recall(
                 self._memory,
@@ -69,6 +79,7 @@ class MemoryEpisodes:
         """Store an episode. The same `id` is stored once."""
 
         async def store() -> StoreEpisodeResponse:
+            await self._permission.to_write(request.user, request.collection, request.source)
             external_id = self._scope(request.user, request.collection)
             episode_id = request.id or uuid4().hex
             key = EPISODE_PREFIX + episode_id
@@ -104,6 +115,7 @@ class MemoryEpisodes:
         """
 
         async def record() -> RecordUseResponse:
+            await self._permission.to_write(request.user, request.collection)
             try:
                 await self._memory.admin.report_outcome(
                     self._scope(request.user, request.collection), request.invocation_id, success=request.success

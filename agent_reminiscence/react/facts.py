@@ -11,6 +11,7 @@ from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.react.failures import guarded
 from agent_reminiscence.react.models import Fact
+from agent_reminiscence.react.permission import Permission
 from agent_reminiscence.react.quotas import Quota
 from agent_reminiscence.react.registry import Registry
 from agent_reminiscence.react.scope import Scope, default_scope
@@ -38,9 +39,17 @@ class MemoryFacts:
     consolidation links the names in it to the graph, and moves it on to longterm memory if it is important enough.
     """
 
-    def __init__(self, memory: AgentMem, *, scope: Scope = default_scope, max_facts: int | None = None) -> None:
+    def __init__(
+        self,
+        memory: AgentMem,
+        *,
+        scope: Scope = default_scope,
+        max_facts: int | None = None,
+        permission: Permission | None = None,
+    ) -> None:
         self._memory = memory
         self._scope = scope
+        self._permission = permission or Permission(memory)
         self._registry = Registry(memory)
         self._quota = Quota(memory, FACT_PREFIX, "facts", max_facts)
 
@@ -48,6 +57,7 @@ class MemoryFacts:
         """The facts nearest to a query, best first; with `embedding`, to that vector and the query's words."""
 
         async def retrieve() -> RetrieveFactsResponse:
+            await self._permission.to_read(request.user, request.collection)
             found = await recall(
                 self._memory,
                 self._scope(request.user, request.collection),
@@ -65,6 +75,7 @@ class MemoryFacts:
         """Store a fact. The same words, or the same `id`, are stored once."""
 
         async def store() -> StoreFactResponse:
+            await self._permission.to_write(request.user, request.collection, request.source)
             external_id = self._scope(request.user, request.collection)
             fact_id = request.id or fact_id_of(request.content)
             key = FACT_PREFIX + fact_id

@@ -13,6 +13,7 @@ from agent_reminiscence.exceptions import (
     UsageError,
 )
 from agent_reminiscence.react.models import AgentFailure, FailureReason
+from agent_reminiscence.react.permission import MemoryOffError
 
 _logger = logging.getLogger("agent_reminiscence.react")
 
@@ -28,6 +29,9 @@ async def guarded[T](work: Callable[[], Awaitable[T]], failed: Callable[[AgentFa
 def failure_of(error: ReminiscenceError) -> AgentFailure:
     """An error as a value, logged without its text."""
     reason: FailureReason = "memory_failed"
+    if isinstance(error, MemoryOffError):
+        # As the user or the deployment wants it.
+        return AgentFailure(reason="memory_off", message=str(error))
     match error:
         case IdempotencyConflictError():
             reason = "conflict"

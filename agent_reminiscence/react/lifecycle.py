@@ -23,7 +23,7 @@ from agent_reminiscence.exceptions import (
     StoreError,
 )
 from agent_reminiscence.react.config import ReactMemConfig
-from agent_reminiscence.react.conversations import all_latest
+from agent_reminiscence.react.conversations import all_latest, latest_invocations
 from agent_reminiscence.react.episodes import EPISODE_PREFIX
 from agent_reminiscence.react.facts import FACT_PREFIX, as_fact, promote
 from agent_reminiscence.react.journal import ENDED, Journal
@@ -40,6 +40,7 @@ from agent_reminiscence.react.service_models import (
     ListConversationsRequest,
     StoreEpisodeRequest,
 )
+from agent_reminiscence.services import validation
 from agent_reminiscence.telemetry import Telemetry
 
 _logger = logging.getLogger("agent_reminiscence.react")
@@ -142,14 +143,19 @@ class Lifecycle:
         await asyncio.shield(task)
 
     async def _observed(self, external_id: str, event: Event) -> None:
-        if not await self._may_write(event.payload.get("user")):
+        if not await self._may_record(event):
             return
         with self._telemetry.operation("react.record"):
             await self._recorder.record(external_id, event)
 
-    async def _may_write(self, user: str | None) -> bool:
-        """Whether anything may be written about a user now."""
-        return self._config.memory_mode == "write" and user is not None and await self._registry.is_enabled(user)
+    async def _may_write(self, user: str, collection: str, conversation_id: str | None = None) -> bool:
+        """Whether anything may be written now about a user, and about a conversation if one is named."""
+        return self._config.memory_mode == "write" and await self._registry.allows(user, collection, conversation_id)
+
+    async def _may_record(self, event: Event) -> bool:
+        """Whether what follows from an invocation may be written now; not from one that was erased."""
+        user, collection = event.payload.get("user"), event.payload.get("collection", DEFAULT_COLLECTION)
+        return user is not None and await self._may_write(user, collection, event.conversation_id)
 
     async def usage(self, user: str, collection: str = DEFAULT_COLLECTION) -> CollectionUsage:
         """How much a user's collection holds, to be watched while it grows. Reads all of it.
@@ -161,7 +167,7 @@ class Lifecycle:
         return CollectionUsage(
             facts=len([one async for one in memories(self._memory, external_id, FACT_PREFIX)]),
             episodes=len([one async for one in memories(self._memory, external_id, EPISODE_PREFIX)]),
-            conversations=len(await self._conversations(user, collection)),
+            conversations=await self._count_conversations(user, collection, external_id),
             memory=await self._memory.admin.usage(external_id),
         )
 
@@ -176,7 +182,7 @@ class Lifecycle:
             NotRecordedError: The model or a service failed; a second call does the rest.
             ReminiscenceError: The memory failed; likewise.
         """
-        if not await self._may_write(user):
+        if not await self._may_write(user, collection, conversation_id):
             return ConversationEnd(conversation_id=conversation_id, is_new=False)
         external_id = self._scope(user, collection)
         # The facts of its last invocations are to be there.
@@ -231,11 +237,14 @@ class Lifecycle:
         return await self._maintain(user, collection, is_paced=False)
 
     async def _maintain(self, user: str, collection: str, *, is_paced: bool) -> MaintenanceReport:
-        if not await self._may_write(user):
+        if not await self._may_write(user, collection):
             return MaintenanceReport(user=user, collection=collection)
         external_id = self._scope(user, collection)
         recorded = failed = 0
         for event in await self._journal.unrecorded(external_id):
+            if not await self._may_record(event):
+                # Its conversation's memory is off.
+                continue
             try:
                 await self.record(external_id, event)
                 recorded += 1
@@ -292,9 +301,39 @@ class Lifecycle:
                 _logger.warning("maintenance failed and is repeated later: %s", type(error).__name__)
             await asyncio.sleep(interval_seconds)
 
-    async def set_memory(self, user: str, *, enabled: bool) -> None:
-        """Switch a user's memory off, or on again. While it is off, nothing is read and nothing written."""
-        await self._registry.switch(user, enabled=enabled)
+    async def set_memory(
+        self,
+        user: str,
+        *,
+        enabled: bool,
+        conversation_id: str | None = None,
+        collection: str = DEFAULT_COLLECTION,
+    ) -> None:
+        """Switch a user's memory off, or on again; or that of one conversation.
+
+        While it is off, nothing is read and nothing written, in any process, by the agent or by the memory's services.
+        What is stored stays, and can be deleted and purged. A conversation's memory is used only while the user's is on
+        as well.
+
+        Args:
+            conversation_id: Only this conversation; None is all of the user's collections.
+            collection: The collection of that conversation.
+
+        Raises:
+            InvalidInputError: An argument is invalid; nothing is switched.
+            StoreError: The store is unavailable; nothing is switched.
+        """
+        user = validation.identifier("user", user)
+        enabled = validation.flag("enabled", enabled)
+        if conversation_id is None:
+            await self._registry.switch(user, enabled=enabled)
+            return
+        await self._registry.switch_conversation(
+            user,
+            validation.identifier("collection", collection),
+            validation.identifier("conversation_id", conversation_id),
+            enabled=enabled,
+        )
 
     async def purge_conversation(
         self, user: str, conversation_id: str, collection: str = DEFAULT_COLLECTION
@@ -329,9 +368,10 @@ class Lifecycle:
                 receipts.append(await self.purge_collection(user, collection))
             except ExternalIdNotFoundError:
                 continue
+        noted = await self._registry.switches(user)
         if await self._registry.knows(user):
-            receipts.append(await self._memory.admin.erase(REGISTRY, conversation_id=user_conversation(user)))
-        return receipts
+            noted.append(user_conversation(user))
+        return receipts + [await self._memory.admin.erase(REGISTRY, conversation_id=one) for one in noted]
 
     async def _settled(self, external_id: str) -> None:
         """Wait for what this process is recording: it must not come after the purge."""
@@ -363,6 +403,12 @@ class Lifecycle:
             found |= new
             if len(new) < _CONVERSATIONS:
                 return list(found.values())
+
+    async def _count_conversations(self, user: str, collection: str, external_id: str) -> int:
+        if await self._registry.is_enabled(user):
+            return len(await self._conversations(user, collection))
+        # The service shows nothing of a memory that is off; how many there are may be counted.
+        return len(await latest_invocations(self._memory, external_id))
 
     async def _facts_of(self, external_id: str, conversation_id: str) -> list[ActiveMemory]:
         return await self._memory.get_active_memories(

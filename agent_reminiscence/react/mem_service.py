@@ -165,7 +165,9 @@ class ReactMemService(Service[ReactMemAgentManager]):
         may_write = self._config.memory_mode == "write"
 
         async def may_still_write() -> bool:
-            return await self._may_still_write(request.user, external_id, begun.position)
+            return await self._may_still_write(
+                request.user, request.collection, request.conversation_id, external_id, begun.position
+            )
 
         reasoned = await self._manager.reason_over(
             request, invocation_id, sink, begun.recalled, may_store=may_still_write if may_write else None
@@ -199,13 +201,13 @@ class ReactMemService(Service[ReactMemAgentManager]):
         return all(asked[name] == event.payload.get(name) for name in ("question", "state"))
 
     async def _begin(self, request: AgentRequest, external_id: str, invocation_id: str) -> _Begun:
-        """Ask whether the user's memory is on; then read what is remembered and an earlier answer, at once."""
+        """Ask whether the memory is on; then read what is remembered and an earlier answer, at once."""
         nothing = RecalledMemory()
         try:
             async with asyncio.timeout(self._config.memory_timeout_seconds):
                 may_write = self._config.memory_mode == "write"
                 is_on, position = await asyncio.gather(
-                    self._registry.is_enabled(request.user),
+                    self._registry.allows(request.user, request.collection, request.conversation_id),
                     self._memory.ledger.head(external_id) if may_write else _nowhere(),
                 )
                 if not is_on:
@@ -229,14 +231,16 @@ class ReactMemService(Service[ReactMemAgentManager]):
         conversation = invocation_conversation(request.conversation_id, invocation_id)
         return await self._journal.find(external_id, conversation, invocation_id)
 
-    async def _may_still_write(self, user: str, external_id: str, begun: int) -> bool:
+    async def _may_still_write(
+        self, user: str, collection: str, conversation_id: str | None, external_id: str, begun: int
+    ) -> bool:
         """Whether a run may write: not if it may have been shown what has been erased since it began.
 
         Args:
             begun: Position of the ledger when the run began.
         """
         is_on, erased = await asyncio.gather(
-            self._registry.is_enabled(user),
+            self._registry.allows(user, collection, conversation_id),
             self._memory.ledger.read(external_id, after=begun, kinds=[EventKind.ERASED], limit=1),
         )
         return is_on and not erased
@@ -245,9 +249,11 @@ class ReactMemService(Service[ReactMemAgentManager]):
         """Record that the invocation is over, then in a task of its own all that follows from it.
 
         Returns:
-            The event; None if the user's memory has been switched off since the question, or something erased.
+            The event; None if the memory has been switched off since the question, or something in it erased.
         """
-        if not await self._may_still_write(finished.user, external_id, begun):
+        if not await self._may_still_write(
+            finished.user, finished.collection, finished.conversation_id, external_id, begun
+        ):
             return None
         await self._registry.open(finished.user, finished.collection)
         event = await self._journal.finish(external_id, finished)
@@ -275,7 +281,7 @@ class _Begun:
     """What is known when an invocation begins.
 
     Attributes:
-        is_on: Whether the user's memory is on, as far as is known.
+        is_on: Whether the memory of the user and the conversation is on, as far as is known.
         answered: The event of an earlier answer to this very invocation.
         position: Of the ledger, before anything was read; 0 if nothing may be written.
     """

@@ -10,6 +10,7 @@ from agent_reminiscence.react.config import ReactMemConfig
 from agent_reminiscence.react.conversations import MemoryConversations
 from agent_reminiscence.react.episodes import MemoryEpisodes
 from agent_reminiscence.react.facts import MemoryFacts
+from agent_reminiscence.react.permission import Permission
 from agent_reminiscence.react.protocols import (
     ConversationMemoryService,
     EpisodeRetrieval,
@@ -32,14 +33,15 @@ class MemoryServices:
 
     @classmethod
     def of(cls, memory: AgentMem, config: ReactMemConfig | None = None, scope: Scope = default_scope) -> Self:
-        """All five in one memory."""
+        """All five in one memory, which allow no more than `memory_mode`, the user and the conversation do."""
         config = config or ReactMemConfig()
-        facts = MemoryFacts(memory, scope=scope, max_facts=config.max_facts)
-        episodes = MemoryEpisodes(memory, scope=scope, max_episodes=config.max_episodes)
+        permission = Permission(memory, config.memory_mode)
+        facts = MemoryFacts(memory, scope=scope, max_facts=config.max_facts, permission=permission)
+        episodes = MemoryEpisodes(memory, scope=scope, max_episodes=config.max_episodes, permission=permission)
         return cls(
             fact_retrieval=facts,
             fact_storage=facts,
             episode_retrieval=episodes,
             episode_storage=episodes,
-            conversations=MemoryConversations(memory, scope=scope),
+            conversations=MemoryConversations(memory, scope=scope, permission=permission),
         )

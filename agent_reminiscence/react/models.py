@@ -19,7 +19,14 @@ DEFAULT_COLLECTION = "default"
 DEFAULT_GROUP = "default"
 
 type FailureReason = Literal[
-    "invalid_request", "iteration_limit", "model_failed", "timeout", "conflict", "memory_failed", "quota_exceeded"
+    "invalid_request",
+    "iteration_limit",
+    "model_failed",
+    "timeout",
+    "conflict",
+    "memory_failed",
+    "memory_off",
+    "quota_exceeded",
 ]
 type ItemType = Literal["thought", "action", "observation"]
 

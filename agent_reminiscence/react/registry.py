@@ -1,7 +1,7 @@
-"""Which users and collections have a memory, and whose is switched off.
+"""Which users and collections have a memory, and whose is switched off, as a whole or for a conversation.
 
-Both stand in a stream of their own, `react-users`: a service that starts again has to find the conversations that have
-ended, and the purge of a user all of the user's collections.
+All of it stands in a stream of its own, `react-users`: a service that starts again has to find the conversations that
+have ended, and the purge of a user all of the user's collections.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import Final
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.react.paging import all_events, events_of_conversation
-from agent_reminiscence.react.scope import REGISTRY, user_conversation
+from agent_reminiscence.react.scope import REGISTRY, switch_conversation, user_conversation
 
 OPENED: Final = "react.memory.opened"
 SWITCHED: Final = "react.memory.switched"
+CONVERSATION_SWITCHED: Final = "react.memory.conversation.switched"
 
 
 class Registry:
@@ -60,6 +61,34 @@ class Registry:
             REGISTRY, user_conversation(user), kinds=[SWITCHED], limit=1
         )
         return not found or bool(found[0].payload["enabled"])
+
+    async def switch_conversation(self, user: str, collection: str, conversation_id: str, *, enabled: bool) -> None:
+        """Switch the memory of one conversation off, or on again. What is stored stays."""
+        await self._memory.ledger.append(
+            REGISTRY,
+            CONVERSATION_SWITCHED,
+            {"user": user, "enabled": enabled},
+            conversation_id=switch_conversation(user, collection, conversation_id),
+        )
+
+    async def is_conversation_enabled(self, user: str, collection: str, conversation_id: str) -> bool:
+        """Whether the memory of a conversation is on, if the user's is; it is until it is switched off."""
+        found = await self._memory.ledger.read_conversation(
+            REGISTRY, switch_conversation(user, collection, conversation_id), limit=1
+        )
+        return not found or bool(found[0].payload["enabled"])
+
+    async def allows(self, user: str, collection: str, conversation_id: str | None) -> bool:
+        """Whether the memory of a user and, if one is named, of a conversation is on."""
+        if not await self.is_enabled(user):
+            return False
+        return conversation_id is None or await self.is_conversation_enabled(user, collection, conversation_id)
+
+    async def switches(self, user: str) -> list[str]:
+        """The conversations of the registry that say so of conversations of a user."""
+        events = [event async for event in all_events(self._memory, REGISTRY, CONVERSATION_SWITCHED)]
+        own = (event.conversation_id for event in events if event.payload.get("user") == user)
+        return list(dict.fromkeys(one for one in own if one is not None))
 
     async def knows(self, user: str) -> bool:
         """Whether anything is noted about a user."""

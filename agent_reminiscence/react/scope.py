@@ -28,6 +28,12 @@ def user_conversation(user: str) -> str:
     return f"user/{sha256(user.encode()).hexdigest()}"
 
 
+def switch_conversation(user: str, collection: str, conversation_id: str) -> str:
+    """The conversation of the registry in which stands whether a conversation's memory is on; it does not name it."""
+    named = f"{len(user)}:{user}{len(collection)}:{collection}{conversation_id}"
+    return f"switch/{sha256(named.encode()).hexdigest()}"
+
+
 def invocation_conversation(conversation_id: str | None, invocation_id: str) -> str:
     """The conversation of an invocation: the request's, or one of its own."""
     return (

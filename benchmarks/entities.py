@@ -21,8 +21,9 @@ from pathlib import Path
 from uuid import uuid4
 
 from agent_reminiscence.text.likeness import NamedEntity, find_alike
+from agent_reminiscence.text.name_collecting import SPEAKER_CONFIDENCE
 from agent_reminiscence.text.name_lines import Passage
-from agent_reminiscence.text.names import SPEAKER_CONFIDENCE, ExtractedEntity, candidate_keys, extract_entities
+from agent_reminiscence.text.names import ExtractedEntity, candidate_keys, extract_entities
 from benchmarks.common import Timing, print_table
 from benchmarks.conversations import Conversation, Session, load_locomo
 

@@ -68,12 +68,26 @@ def _forms(word: str) -> Iterator[str]:
 @cache
 def _word_ranks() -> Mapping[str, int]:
     """The words in lower case, or of a script without case, with their ranks; empty without the encoder's package."""
-    spec = find_spec(_PACKAGE)
-    if spec is None or spec.origin is None:
+    pieces = _pieces()
+    if not pieces:
         return {}
-    vocabulary = Path(spec.origin).parent / _VOCABULARY
-    if not vocabulary.is_file():
-        return {}
-    pieces = [piece.decode() for piece in _PIECE.findall(vocabulary.read_bytes())]
     ranks = {piece: rank for rank, piece in enumerate(pieces) if piece.isalpha() and piece == piece.lower()}
     return dict.fromkeys(ENGLISH_WORDS, 0) | ranks
+
+
+@cache
+def capitalised_words() -> frozenset[str]:
+    """The encoder's words with a capital letter, case folded: names, and the nouns of German. Empty without it."""
+    return frozenset(piece.casefold() for piece in _pieces() if piece.isalpha() and piece.istitle() and len(piece) > 2)
+
+
+@cache
+def _pieces() -> tuple[str, ...]:
+    """The vocabulary's beginnings of words, the commonest first; none without the encoder's package."""
+    spec = find_spec(_PACKAGE)
+    if spec is None or spec.origin is None:
+        return ()
+    vocabulary = Path(spec.origin).parent / _VOCABULARY
+    if not vocabulary.is_file():
+        return ()
+    return tuple(piece.decode() for piece in _PIECE.findall(vocabulary.read_bytes()))

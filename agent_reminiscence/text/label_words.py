@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from agent_reminiscence.text.folding import fold_name
+from agent_reminiscence.text.name_lists import given_names
 
 ROLES: Final = frozenset({"user", "assistant", "system", "tool", "human", "ai", "agent"})
 """Labels that are speakers in any case."""
@@ -179,103 +180,6 @@ _TURKISH = """
 ad adres alerji alerjiler amaç açıklama başlık cevap dil doğum hasta ilaçlar isim konu malzemeler not numara renk sonuç
 soru soyad tarih telefon tür yanıt yaş yer öneri örnek şehir
 """  # noqa: RUF001
-_GIVEN = """
-aaron abby abdul abdullah abigail abraham ada adam adela adele adil adrian adriana adrien agata agatha agnes agnieszka
-ahmad ahmed aiden aiko aileen aisha akira alain alan alba albert alberto alejandra alejandro aleksandr aleksandra alena
-alessandra alessandro alessia alessio alex alexa alexander alexandra alexandre alexei alexis alfred alfredo ali alice
-alicia alina aline alisha alison allan allen allison alma alois alonso alvaro amanda amara amber amelia amelie amina
-amir amira amit amy amélie ana anand anastasia anders andre andrea andreas andrei andrej andrew andrzej andrés andy
-anette angela angelica angelika angelo angie angus anika anil anita anja anke ann anna annabelle anne anneliese annette
-annie annika anouk anselm anthony antje antoine anton antonella antonia antonio anya aoife apollo april ariana arianna
-ariel arjun armando armin arnaud arnold arthur artur arturo arun asha ashley ashok asim astrid athena august aurelia
-aurora aurélie austin ava avery axel aya ayesha ayla ayşe aziz babette barbara bart bartosz bas basil beata beate
-beatrice beatriz becca becky bella belén ben benedict benedikt benjamin bennett benoit bente bernadette bernard bernd
-bernhard bert bertha beth bethany betty bianca bill billy birgit bjorn björn blake blanca bo bob bobby bogdan bonnie
-boris brad bradley brandon brenda brett brian brianna bridget brigitte britta brittany brooke bruce bruno bryan bryce
-caitlin caleb callum calvin cameron camila camilla camille carl carla carlo carlos carmen carol carole carolina caroline
-carolyn carsten carter casey caspar cassandra catalina caterina catherine cathy cecilia cedric celeste celia celine cem
-cesar chandra chantal charlene charles charlie charlotte chen chiara chidi chloe chloé chris christa christian
-christiane christina christine christoph christophe christopher chuck ciaran cindy claire clara clarissa claude claudia
-claudio claus clemens clement cleo cliff clive cole colette colin connie connor conrad constance corinna corinne
-cornelia cory craig cristian cristina cynthia cyril céline daan daisuke daisy dale damian damien dan dana daniel daniela
-daniele danielle danny daphne daria dario darius darren dave david davide dawn dean debbie deborah deepak deepika delia
-della denis denise dennis derek detlef devin diana diane didier diego dieter dilip dimitri dina dirk dmitri dmitry
-dolores domenico dominic dominik dominique don donald donna dora doreen dorian doris dorothea dorothy doug douglas
-duncan dustin dylan earl eddie edgar edith edmund eduard eduardo edward edwin egon eileen eilidh elaine eleanor elena
-eleni eli elias elif elijah elisa elisabeth elise elizabeth elke ella ellen ellie elliot elodie elsa elsie elvira emil
-emile emilia emilie emily emine emma emmanuel emre enrico enrique enzo eric erica erich erik erika erin ernest ernst
-erwin esra esteban estelle esther ethan etienne eugene eugenia eva evan eve evelyn ezra fabian fabien fabio fabrice
-faisal fanny fatih fatima fatma federica federico felicia felicity felipe felix femke ferdinand fergus fernanda fernando
-filip filippo finn fiona flavia fleur flora florence florian floris francesca francesco francine francis francisca
-francisco franco francois francoise frank frans franz franziska françois françoise fred freddie frederic frederick
-frederik freya frida frieda friedrich fritz gabi gabriel gabriela gabriele gabriella gareth gary gaspard gavin gaël
-gemma geoffrey george georges georgia georgina gerald geraldine gerard gerd gerhard gerrit gertrud giacomo gianluca
-gianni gideon gilbert gilles gina giorgia giorgio giovanna giovanni gisela giulia giulio giuseppe gladys glenn gloria
-gonzalo gordon grace graham greg gregor gregory greta gretel guido guillaume guillermo gunnar gunther gus gustav gustavo
-guy gwen günter günther hailey hakan halina hamid hana hanna hannah hannes hans harald harold harriet harry haruka
-haruki harvey hasan hassan hazel heather hector heidi heike heiko hein heiner heinrich heinz helen helena helene helga
-helmut hendrik henk henri henriette henrik henry herbert herman hermann hilda hildegard hiro hiroshi holger holly hope
-horst howard hua hubert hugh hugo hussein hyun hélène ian ibrahim ida ignacio igor iker ilaria ilse imogen imran ines
-inga inge ingo ingrid ingvar inès inés ioana irene irina iris irma isaac isabel isabell isabella isabelle isak isla
-ismail ivan ivana ivo jaap jack jackie jackson jacob jacqueline jacques jade jaime jakob jakub jamal james jamie jan
-jana jane janet janice janina janine janis jannik jared jasmin jasmine jason jasper javier jay jayden jean jeanette
-jeanne jeff jeffrey jelena jenna jennie jennifer jenny jens jeremy jerome jerry jess jesse jessica jessie jesus jiho
-jill jim jimmy jin jing jo joachim joan joana joanna joanne joaquin joe joel joelle joerg johan johanna johannes john
-johnny jolanda jon jonah jonas jonathan joni jordan jorge jose josef josefina joseph josephine josh joshua josé joy
-joyce joão juan juana juanita judith judy jules julia julian juliana julianne julie julien juliet juliette julio julius
-jun june juri justin justine jutta jérémie jérôme jörg jörn jürgen kai kaito kamal kamil karen karim karin karina karl
-karla karolina karoline karsten kasia kaspar katarina katarzyna kate katharina katherine kathleen kathrin kathryn kathy
-katie katja katrin kay kayla keith kelly kelsey ken kenji kenneth kenta kerstin kevin khadija khalid kim kimberly kira
-kirsten klara klaus konrad konstantin kris krishna kristen kristian kristin kristina krzysztof kumar kurt kwame kyle
-käthe lance lara larissa larry lars laszlo laura laure lauren laurence laurent laurie lea leah leandro leila lena leni
-lennart leo leon leona leonard leonardo leonie leopold leroy leslie leticia levi lewis li liam lidia lieke lila lilia
-lilian lillian lilly lily lin lina linda lindsay lindsey ling linh linnea linus lionel lisa liv livia liz liza lizzie
-lloyd logan lois lola lora loren lorena lorenz lorenzo loretta lori lorraine lothar lotta lotte lou louis louisa louise
-luan luc luca lucas lucia lucian luciano lucie lucien lucinda lucy lucía ludivine ludovic ludwig luigi luis luisa lukas
-lukasz luke luna lutz lydia lyn lynn léa léo maarten mabel maddie madeleine madison mae magda magdalena maggie magnus
-mahmoud maia maike maite maja malcolm malik malte manfred manon manuel manuela mara marc marcel marcella marcello
-marcelo marcia marco marcos marcus marek margaret margarita margot marguerite mari maria marian mariana marianne marie
-marija marina mario marion marisa marissa mariusz mark marko markus marlene marlies marlon marta martha martin martina
-martine martín marvin mary maryam maría masha massimo mateo mateusz mathew mathias mathieu mathilda mathilde mathis
-matilda matt matteo matthew matthias matthieu mattia maud maureen maurice mauricio maurizio max maxim maxime maximilian
-maxine may maya maëlle małgorzata meera megan mehmet mei meike mel melanie melinda melissa melody mercedes meredith
-mette mia micha michael michaela michal michał michel michela michele michelle mick miguel mihai mikael mike mikhail
-mikko mila milan milena miles millie milo mimi mina ming minji mira miranda miriam mirjam mitch mitchell moe mohamed
-mohammad mohammed moira molly mona monica monika monique morgan morgane moritz morten mustafa myra nadia nadine nadja
-naomi natalia natalie natasha nathalie nathan nathaniel neal ned neha neil nele nelson nerea ngozi nguyen niamh nicholas
-nick nico nicola nicolas nicole niels nigel nikhil nikita niklas niko nikola nikolai nikos nils nina noah noel noelle
-noor nora norbert noreen norma norman noémie nuno octavia océane odette olaf ole oleg olga oliver olivia olivier
-oluwaseun omar orlando oscar oskar otto owen pablo paige pamela paola paolo pascal pat patrice patricia patrick patrik
-patrizia patty paul paula paulina pauline paulo pavel pawel paweł pedro peggy penelope penny perry pete peter petr petra
-phil philip philipp philippa philippe phillip phoebe pia pierre pieter pietro pilar piotr polly pooja poppy priya
-quentin quinn rachel rafael rahul rainer raj rajesh ralf ralph ramon ramona randy raoul raphael raquel rashid raul ravi
-ray raymond raúl rebecca regina reiner reinhard remi renata renate rene renee rené reza rhys ricardo riccardo rich
-richard rick ricky rico rita rob robert roberta roberto robin rocio rocío rod roderick rodney rodrigo roger rohan roland
-rolf roman romy ron ronald ronja ronny rosa rosalie rosalind rosario rose rosemarie rosemary rosie ross roswitha roxana
-roy ruben ruby rudi rudolf rudy rui rupert russ russell rusty ruth ryan rémi rémy sabina sabine sabrina sadie sahar
-sakura salim sally salma salvador salvatore sam samantha sami samir sammy samuel sandra sandrine sandro sandy sanjay
-sanne santiago sara sarah sascha sasha saskia saul savannah scarlett scott sean sebastian selena selin selina selma sem
-serena serge sergei sergio seth seán shane shannon sharon shaun shauna shawn sheila shelly shirley sid sidney siegfried
-sienna signe sigrid sigurd silas silke silvia silvio simon simona simone sina siobhan sipho sofia sofie sofía solange
-solène sonia sonja soo sophia sophie soren spencer stacy stan stanislav stanley stefan stefania stefanie stefano steffen
-steffi stella stephan stephane stephanie stephen steve steven stuart stéphanie sue sultan summer sunil susan susana
-susanna susanne susie suzanne suzy sven svenja svetlana sybille sylvain sylvester sylvia sylvie sébastien sören tabea
-takashi takeshi tamara tamás tania tanja tanya tara tariq tatiana tatjana taylor ted terence teresa terri terry tessa
-thandi thea theo theodor theodore theresa therese thierry thijs thilo thomas thorsten thuy théo thérèse tiago tiffany
-tilda till tim timo timothy tina tobias toby todd tom tomas tomasz tommaso tommy tomás toni tony tracy travis trevor
-trish tristan troy trudy tyler udo ugo ulf uli ulla ulrich ulrike umberto ursula uta ute uwe vadim valentin valentina
-valentino valeria valerie vanessa vasco vera verena veronica veronika veronique verónica vicente vicki vicky victor
-victoria vijay vikram viktor viktoria vince vincent vincenzo viola violet violeta virginia virginie vito vivian viviane
-vivien vlad vladimir volker walter waltraud wanda wang warren wei wendy wenzel werner wesley wilhelm will willem william
-willie willy wilma wim winfried winston wojciech wolf wolfgang xander xavier xiao ximena yan yann yannick yannis yara
-yasmin yasmine yelena yin yoko yolanda yosef yousef yuki yuko yuri yusuf yves yvette yvonne zachary zahra zara zeynep
-zhang zoe zofia zoé zoë zuzanna álvaro łukasz άννα αλέξανδρος ανδρέας αντώνης βασίλης γιάννης γιώργος δημήτρης ελένη
-κατερίνα κώστας μαρία νίκος σοφία александр александра алексей алина алла алёна анастасия андрей анна антон арсений
-артём борис вадим валентина валерий василий вера виктор виктория виталий владимир галина георгий григорий дарья денис
-дмитрий евгений екатерина елена елизавета иван игорь илья инна ирина кирилл константин ксения лариса лев леонид лидия
-любовь людмила максим маргарита марина мария михаил надежда наталья никита николай оксана олег ольга павел петр полина
-пётр роман светлана сергей софия станислав степан татьяна тимофей фёдор юлия юрий яна
-"""
 _PERSONS = """
 dein deine dich dir du eu euch i i'd i'll i'm i've ich ihr ik io j'ai je jij jou jouw jullie ma me mein meine meu mi mia
 mich mij mijn mine minha mio mir moi mon my mí noi nosotros nosso nostro notre nous nuestro nós ons onze our te teu toi
@@ -289,7 +193,7 @@ NOT_SPEAKERS: Final = frozenset(
 )
 """Folded last words of labels that are not speakers' names: `Note:`, `Due Date:`, `Content-Type:`, `Allergien:`."""
 
-GIVEN_NAMES: Final = frozenset(map(fold_name, _GIVEN.split()))
+GIVEN_NAMES: Final = given_names()
 """Folded given names that are common in some language; a name that is not among them needs other evidence."""
 
 FIRST_AND_SECOND_PERSON: Final = frozenset(_PERSONS.split())

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from agent_reminiscence.text.chunking import clean_speaker
 from agent_reminiscence.text.folding import without_possessive, without_speaker
+from agent_reminiscence.text.german import is_german
 from agent_reminiscence.text.label_words import ROLES
 from agent_reminiscence.text.name_words import (
     ABBREVIATIONS,
@@ -91,11 +92,19 @@ class Word(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line of a passage; `proves`: whether its capital letters are evidence."""
+    """A line of a passage.
+
+    Attributes:
+        proves: Whether its capital letters are evidence.
+        is_german: Whether it is German, so that nouns have capital letters too.
+        questions: The indices of the words that begin a question.
+    """
 
     words: list[Word]
     proves: bool
     is_shouted: bool
+    is_german: bool
+    questions: frozenset[int]
 
 
 class Page(NamedTuple):
@@ -132,7 +141,29 @@ def _read_line(line: str) -> Line:
         line = line[mark.end() :]
     words = _read_words(line)
     is_shouted = _is_shouted(words)
-    return Line(words, not (is_heading or is_shouted or _is_title_case(line, words)), is_shouted)
+    return Line(
+        words,
+        not (is_heading or is_shouted or _is_title_case(line, words)),
+        is_shouted,
+        is_german([word.text for word in words]),
+        _find_questions(line, words) if "?" in line else frozenset(),
+    )
+
+
+def _find_questions(line: str, words: Sequence[Word]) -> frozenset[int]:
+    """The indices of the words that begin a sentence with a question mark."""
+    found: list[int] = []
+    begin = end = 0
+    for index, word in enumerate(words):
+        start = line.find(word.text, end)
+        if index and "?" in line[end:start]:
+            found.append(begin)
+        if word.begins:
+            begin = index
+        end = max(start, end) + len(word.text)
+    if "?" in line[end:]:
+        found.append(begin)
+    return frozenset(found)
 
 
 def _read_words(line: str) -> list[Word]:

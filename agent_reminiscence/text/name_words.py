@@ -160,48 +160,6 @@ UNITS = _words(
 )
 """Words after a number that show it belongs to them: `Tim 2 days ago`."""
 
-ORGANIZATION_ENDINGS = _words(
-    """
-    academy ag agency association bank church clinic club co college committee company corp corporation council
-    department foundation gmbh group holdings hospital inc institute laboratories labs league llc ltd ministry orchestra
-    partners plc sa school society studios team union university
-    """
-)
-
-ORGANIZATION_BEGINNINGS = _words(
-    """
-    bank church college department institute ministry university
-    """
-)
-
-PLACE_ENDINGS = _words(
-    """
-    airport avenue bakery bay beach boulevard bridge cafe café canyon castle center centre city coast county desert
-    drive falls forest gallery garden gardens harbor harbour hotel island islands lake lane library mall market mountain
-    mountains museum ocean palace park plaza restaurant river road sea square stadium state station street theater
-    theatre tower town valley village
-    """
-)
-
-PLACE_BEGINNINGS = _words(
-    """
-    cape city fort gulf isle lake los mount mt port republic saint san santa st
-    """
-)
-
-EVENT_ENDINGS = _words(
-    """
-    awards championship championships christmas con concert conference convention cup day diwali easter eve expo fair
-    fest festival gala halloween hanukkah marathon olympics parade ramadan revolution summit thanksgiving tournament war
-    workshop
-    """
-)
-
-EVENT_BEGINNINGS = _words(
-    """
-    battle feast festival siege
-    """
-)
 SHORT_NAMES = _words("ali ann ben dan donna frances hans li luc marc nick otto roy sam tim tom")
 """Given names that never count as ordinary words, although some are in the vocabulary, or words in other languages."""
 

@@ -412,7 +412,8 @@ CREATE TABLE recall_day (
 ) PARTITION BY HASH (external_id);
 
 -- The graph: what memories name, and what stands beside what. An entity keeps its id for ever. Where two turn out to be one,
--- merged_into says so, and canonical_id is the one that speaks for all that were merged into it.
+-- merged_into says so, and canonical_id is the one that speaks for all that were merged into it. A type that rules guessed
+-- gives way to one that a user or a model states.
 -- In all four tables, position is that of the event that changed the row last: whoever follows asks for what is newer.
 CREATE TABLE entity (
     external_id text NOT NULL,
@@ -431,6 +432,7 @@ CREATE TABLE entity (
     merged_into uuid,
     canonical_id uuid NOT NULL,
     position bigint NOT NULL,
+    type_is_guess boolean NOT NULL DEFAULT false,
     CONSTRAINT entity_pkey PRIMARY KEY (external_id, entity_id),
     CONSTRAINT entity_external_id_check CHECK (external_id <> ''),
     CONSTRAINT entity_tier_check CHECK (tier IN ('shortterm', 'longterm'))

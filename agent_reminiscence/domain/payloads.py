@@ -283,6 +283,7 @@ class EntityEntry(StrictModel):
     confidence: float = Field(ge=0, le=1)
     importance: float = Field(ge=0, le=1)
     aliases: tuple[_Name, ...] = Field(default=(), description="Other names this memory uses for it.")
+    is_guess: bool = Field(default=False, description="Whether rules guessed the type; one that is stated replaces it.")
     metadata: dict[str, Any] = Field(default_factory=dict)
     chunks: tuple[int, ...] = Field(description="Indexes, from 0, of the plan's chunks that name it.")
 

@@ -61,6 +61,10 @@ CROSS JOIN LATERAL (
 -- The type of entities m that are one: that of the canonical one if it is known, otherwise the first known one.
 coalesce((array_agg(m.type ORDER BY m.merged_into IS NOT NULL, m.entity_id) FILTER (WHERE m.type <> 'other'))[1], 'other')
 
+-- part: is_guess
+-- Whether nobody has stated a type of entities m that are one, so that a stated one will replace it.
+coalesce(bool_and(m.type_is_guess) FILTER (WHERE m.type <> 'other'), false)
+
 -- part: ranked
 -- All canonical entities of some types with their mentions. Only those with merged entities need to be summed up.
 merged AS MATERIALIZED (
@@ -400,7 +404,7 @@ WHERE e.external_id = $(external_id)p AND e.entity_id = $(entity_id)p;
 
 -- name: known_names
 -- Names by their keys, with the entity that was given each and the canonical one.
-SELECT n.key, n.entity_id, r.entity_id AS canonical_id, r.name, members.type, members.mentions
+SELECT n.key, n.entity_id, r.entity_id AS canonical_id, r.name, members.type, members.is_guess, members.mentions
 FROM (
     SELECT key, entity_id FROM entity_name WHERE external_id = $(external_id)p AND key = ANY($(keys)p::text[]) OFFSET 0
 ) AS n
@@ -413,7 +417,7 @@ CROSS JOIN LATERAL (
     OFFSET 0
 ) AS r
 CROSS JOIN LATERAL (
-    SELECT sum(m.mentions)::bigint AS mentions, {include canonical_type} AS type
+    SELECT sum(m.mentions)::bigint AS mentions, {include canonical_type} AS type, {include is_guess} AS is_guess
     FROM entity AS m
     WHERE m.external_id = $(external_id)p AND m.canonical_id = r.entity_id
 ) AS members
@@ -422,7 +426,7 @@ ORDER BY n.key COLLATE "C", members.mentions DESC, r.entity_id, n.entity_id;
 -- name: list_names
 -- Names that begin like some others, ignoring an article, those of the newest entities; with the mentions of the
 -- canonical one under its own name.
-SELECT n.key, n.entity_id, r.entity_id AS canonical_id, r.name, members.type, r.mentions
+SELECT n.key, n.entity_id, r.entity_id AS canonical_id, r.name, members.type, members.is_guess, r.mentions
 FROM (
     SELECT key, entity_id
     FROM entity_name
@@ -435,7 +439,7 @@ FROM (
 JOIN entity AS e ON e.external_id = $(external_id)p AND e.entity_id = n.entity_id
 JOIN entity AS r ON r.external_id = $(external_id)p AND r.entity_id = e.canonical_id
 CROSS JOIN LATERAL (
-    SELECT {include canonical_type} AS type
+    SELECT {include canonical_type} AS type, {include is_guess} AS is_guess
     FROM entity AS m
     WHERE m.external_id = $(external_id)p AND m.canonical_id = r.entity_id
 ) AS members

@@ -9,9 +9,10 @@
 WITH entry AS (
     SELECT *
     FROM unnest(
-        $(entity_ids)p::uuid[], $(names)p::text[], $(types)p::text[], $(descriptions)p::text[],
-        $(confidences)p::float8[], $(importances)p::float8[], $(metadata)p::text[], $(places)p::text[]
-    ) AS e (entity_id, name, type, description, confidence, importance, metadata, places)
+        $(entity_ids)p::uuid[], $(names)p::text[], $(types)p::text[], $(guesses)p::boolean[],
+        $(descriptions)p::text[], $(confidences)p::float8[], $(importances)p::float8[], $(metadata)p::text[],
+        $(places)p::text[]
+    ) AS e (entity_id, name, type, type_is_guess, description, confidence, importance, metadata, places)
 ), mention AS MATERIALIZED (
     SELECT entry.*, c.chunk_id, c.tier, c.start_date, c.confidence AS trust,
         c.superseded_at IS NULL OR c.duplicate_of IS NOT NULL AS is_live, m.item_id IS NULL AS is_new
@@ -39,16 +40,24 @@ WITH entry AS (
     ON CONFLICT DO NOTHING
     RETURNING entity_id
 ), seen AS (
-    SELECT entity_id, name, type, description, confidence, importance, metadata, min(start_date) AS first_seen,
+    SELECT entity_id, name, type, type_is_guess, description, confidence, importance, metadata, min(start_date) AS first_seen,
         max(start_date) AS last_seen, min(trust) AS trust, bool_or(tier = 'longterm') AS is_longterm,
         (count(*) FILTER (WHERE is_new AND is_live))::int AS mentions
     FROM mention
-    GROUP BY entity_id, name, type, description, confidence, importance, metadata
+    GROUP BY entity_id, name, type, type_is_guess, description, confidence, importance, metadata
+), typed AS (
+    -- The first type stands; but one that was guessed gives way to one that was not.
+    SELECT seen.*, known.type AS known_type, known.type_is_guess AS was_guess,
+        known.type IS NULL OR known.type = 'other'
+            OR (known.type_is_guess AND NOT seen.type_is_guess AND seen.type <> 'other') AS gives_type
+    FROM seen
+    LEFT JOIN entity AS known ON known.external_id = $(external_id)p AND known.entity_id = seen.entity_id
 ), stated AS (
     SELECT seen.entity_id,
         CASE WHEN seen.is_longterm OR known.tier = 'longterm' THEN 'longterm' ELSE 'shortterm' END AS tier,
         coalesce(known.name, seen.name) AS name,
-        CASE WHEN known.type <> 'other' THEN known.type ELSE seen.type END AS type,
+        CASE WHEN seen.gives_type THEN seen.type ELSE seen.known_type END AS type,
+        CASE WHEN seen.gives_type THEN seen.type_is_guess ELSE seen.was_guess END AS type_is_guess,
         CASE
             WHEN known.confidence > seen.trust THEN coalesce(known.description, seen.description)
             ELSE coalesce(seen.description, known.description)
@@ -62,25 +71,25 @@ WITH entry AS (
         coalesce(known.mentions, 0) + seen.mentions AS mentions,
         known.merged_into,
         coalesce(known.canonical_id, seen.entity_id) AS canonical_id
-    FROM seen
+    FROM typed AS seen
     LEFT JOIN entity AS known ON known.external_id = $(external_id)p AND known.entity_id = seen.entity_id
 ), written AS (
     INSERT INTO entity AS known (
         external_id, entity_id, tier, name, type, description, confidence, importance, first_seen, last_seen, metadata,
-        shortterm_memory_id, mentions, merged_into, canonical_id, position
+        shortterm_memory_id, mentions, merged_into, canonical_id, position, type_is_guess
     )
     SELECT $(external_id)p, entity_id, tier, name, type, description, confidence, importance, first_seen, last_seen,
-        metadata, shortterm_memory_id, mentions, merged_into, canonical_id, $(position)p
+        metadata, shortterm_memory_id, mentions, merged_into, canonical_id, $(position)p, type_is_guess
     FROM stated
     ON CONFLICT ON CONSTRAINT entity_pkey DO UPDATE
     SET tier = EXCLUDED.tier, type = EXCLUDED.type, description = EXCLUDED.description,
         confidence = EXCLUDED.confidence, importance = EXCLUDED.importance, first_seen = EXCLUDED.first_seen,
         last_seen = EXCLUDED.last_seen, metadata = EXCLUDED.metadata, mentions = EXCLUDED.mentions,
-        position = EXCLUDED.position
+        position = EXCLUDED.position, type_is_guess = EXCLUDED.type_is_guess
     WHERE EXCLUDED.entity_id IN (SELECT entity_id FROM named)
-        OR (known.tier, known.type, known.description, known.confidence, known.importance, known.first_seen,
+        OR (known.tier, known.type, known.type_is_guess, known.description, known.confidence, known.importance, known.first_seen,
             known.last_seen, known.metadata, known.mentions)
-            IS DISTINCT FROM (EXCLUDED.tier, EXCLUDED.type, EXCLUDED.description, EXCLUDED.confidence,
+            IS DISTINCT FROM (EXCLUDED.tier, EXCLUDED.type, EXCLUDED.type_is_guess, EXCLUDED.description, EXCLUDED.confidence,
             EXCLUDED.importance, EXCLUDED.first_seen, EXCLUDED.last_seen, EXCLUDED.metadata, EXCLUDED.mentions)
     RETURNING known.entity_id, known.canonical_id
 )

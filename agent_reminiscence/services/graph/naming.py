@@ -16,11 +16,11 @@ _LISTED: Final = 5
 
 
 def find_fitting(type_: str, rows: Sequence[KnownEntityName]) -> KnownEntityName | None:
-    """The first of the same type, else the first of an open type; if the requested type is open, the first of all."""
+    """The first of the same type, else of an open type, else of a guessed one; for an open type, the first of all."""
     if type_ == ANY_TYPE:
         return next(iter(rows), None)
-    fitting = [row for row in rows if row.type in (type_, ANY_TYPE)]
-    return min(fitting, key=lambda row: row.type != type_, default=None)
+    fitting = [row for row in rows if row.type in (type_, ANY_TYPE) or row.is_guess]
+    return min(fitting, key=lambda row: (row.type != type_, row.type != ANY_TYPE), default=None)
 
 
 def list_ids(types: Mapping[UUID, str]) -> str:

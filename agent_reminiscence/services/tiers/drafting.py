@@ -14,10 +14,17 @@ from agent_reminiscence.database.repositories.graph.tables import KnownEntityNam
 from agent_reminiscence.domain.canonical import beside
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
 from agent_reminiscence.services.runtime import Runtime
-from agent_reminiscence.services.tiers.entities import combine, draft_entities, keys_to_look_up, left_to_rules
+from agent_reminiscence.services.tiers.entities import (
+    combine,
+    draft_entities,
+    keys_to_look_up,
+    left_to_rules,
+    read_names,
+)
 from agent_reminiscence.services.tiers.known_names import KnownNames, short_read
 from agent_reminiscence.services.tiers.plan import Draft
 from agent_reminiscence.services.tiers.proposal import Proposal
+from agent_reminiscence.services.tiers.relationships import draft_relationships, leave_unread
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.text.folding import name_key
 
@@ -105,7 +112,15 @@ class Drafting:
         others = {entity.sought_key for entity in entities} - draft.looked_up
         known = [*draft.known, *await self._names.find(external_id, sorted(others), db)]
         entities = await self._names.compare(external_id, entities, known, db)
-        return replace(draft, entities=entities, known=known, proposal=proposal, is_complete=True)
+        return replace(
+            draft,
+            entities=entities,
+            known=known,
+            # What a model has read it has also related, or meant not to.
+            relationships=leave_unread(draft.relationships, proposal.read),
+            proposal=proposal,
+            is_complete=True,
+        )
 
     async def _find_recurrences(
         self, external_id: str, memory: StoredMemory, chunks: Sequence[StoredChunk], db: SqlExecutor | None
@@ -166,5 +181,18 @@ async def _draft(
 ) -> Draft:
     """The draft before a model was asked, with the names that rules find."""
     texts = [chunk.content for chunk in chunks]
-    entities = await beside(lambda: draft_entities(chunks, known), value=texts)
-    return Draft(memory, chunks, context, recurrences, generation, compared_at, entities, known, frozenset(looked_up))
+    read = await beside(lambda: read_names(chunks, known), value=texts)
+    entities = draft_entities(chunks, read)
+    relationships = draft_relationships(chunks, entities, read)
+    return Draft(
+        memory,
+        chunks,
+        context,
+        recurrences,
+        generation,
+        compared_at,
+        entities,
+        known,
+        frozenset(looked_up),
+        relationships,
+    )

@@ -23,7 +23,7 @@ from agent_reminiscence.services.graph.naming import find_fitting
 from agent_reminiscence.text.folding import name_key
 from agent_reminiscence.text.likeness import Match, NamedEntity, find_alike
 from agent_reminiscence.text.name_lines import Passage
-from agent_reminiscence.text.names import candidate_keys, extract_entities
+from agent_reminiscence.text.names import Extract, candidate_keys, extract
 
 # Maximum entities of one consolidation, those mentioned most often.
 MAX_PLAN_ENTITIES: Final = 2_000
@@ -42,6 +42,7 @@ class PlannedEntity:
         aliases: Other names that the chunks use for it.
         known_key: The known name to look it up by, if not its own.
         known_type: The type to look it up as, if not its own.
+        is_guess: Whether rules guessed its type; a guess makes no other entity of a known name.
         is_other: Whether it differs from every known entity of its name.
         likely: The known entity that its name most likely means, if the name is unknown.
         canonical_id: The entity after all merges; None until it is resolved.
@@ -58,6 +59,7 @@ class PlannedEntity:
     aliases: tuple[str, ...] = ()
     known_key: str | None = None
     known_type: str | None = None
+    is_guess: bool = False
     is_other: bool = False
     likely: Match | None = None
     canonical_id: UUID | None = None
@@ -78,25 +80,37 @@ def keys_to_look_up(chunks: Sequence[StoredChunk]) -> list[str]:
     return candidate_keys("\n".join(chunk.content for chunk in chunks if _is_new(chunk)))
 
 
-def draft_entities(chunks: Sequence[StoredChunk], known: Sequence[KnownEntityName]) -> list[PlannedEntity]:
-    """The entities that a memory's new chunks name.
-
-    Chunks consolidated earlier help to recognise names but are not read again.
+def read_names(chunks: Sequence[StoredChunk], known: Sequence[KnownEntityName]) -> Extract:
+    """What rules find in a memory's chunks.
 
     Args:
         chunks: All chunks of the memory that have not ended for good, in text order.
         known: Entities' names for `keys_to_look_up`, most mentioned entities first.
     """
     passages = [Passage(chunk.content, chunk.speaker) for chunk in chunks]
+    return extract(passages, known={row.key: row.type for row in reversed(known)})
+
+
+def draft_entities(chunks: Sequence[StoredChunk], read: Extract) -> list[PlannedEntity]:
+    """The entities that a memory's new chunks name.
+
+    Chunks consolidated earlier help to recognise names but are not read again.
+
+    Args:
+        read: What `read_names` found in the chunks.
+    """
     drafted = []
-    for found in extract_entities(passages, known={row.key: row.type for row in reversed(known)}):
+    for found in read.entities:
         new = tuple(index for index in found.passages if _is_new(chunks[index]))
         if new:
             # A mention is only as certain as its source is trusted.
             trust = max(SOURCE_TRUST[chunks[index].source] for index in new)
             confidence = min(found.confidence, trust)
             new_id = uuid7()
-            drafted.append(PlannedEntity(new_id, found.key, found.name, found.type, confidence, new, (new_id,)))
+            is_guess = found.is_guess and found.type != ANY_TYPE
+            drafted.append(
+                PlannedEntity(new_id, found.key, found.name, found.type, confidence, new, (new_id,), is_guess=is_guess)
+            )
     best = sorted(drafted, key=lambda entity: -len(entity.passages))
     chosen = {entity.entity_id for entity in best[:MAX_PLAN_ENTITIES]}
     return [entity for entity in drafted if entity.entity_id in chosen]
@@ -154,7 +168,7 @@ def resolve_entities(drafted: Sequence[PlannedEntity], known: Sequence[KnownEnti
         by_key.setdefault(row.key, []).append(row)
     planned: dict[UUID, PlannedEntity] = {}
     for entity in drafted:
-        known_one = None if entity.is_other else find_fitting(entity.sought_type, by_key.get(entity.sought_key, []))
+        known_one = None if entity.is_other else _find_known(entity, by_key.get(entity.sought_key, []))
         if known_one is None:
             resolved = replace(entity, canonical_id=entity.entity_id)
         else:
@@ -163,6 +177,12 @@ def resolve_entities(drafted: Sequence[PlannedEntity], known: Sequence[KnownEnti
         # Otherwise the text has two of its names.
         planned[resolved.entity_id] = resolved if same is None else _unite(same, resolved)
     return list(planned.values())
+
+
+def _find_known(entity: PlannedEntity, named: Sequence[KnownEntityName]) -> KnownEntityName | None:
+    """The known entity that a draft means; a guessed type never makes it another one."""
+    fitting = find_fitting(entity.sought_type, named)
+    return find_fitting(ANY_TYPE, named) if fitting is None and entity.is_guess else fitting
 
 
 def _unite(first: PlannedEntity, second: PlannedEntity) -> PlannedEntity:
@@ -214,15 +234,18 @@ def _find_only_one(entity: PlannedEntity, others: Iterable[PlannedEntity]) -> Pl
 
 def _is_same_type(first: PlannedEntity, second: PlannedEntity) -> bool:
     types = {first.sought_type, second.sought_type}
-    return len(types) == 1 or ANY_TYPE in types
+    return len(types) == 1 or ANY_TYPE in types or first.is_guess or second.is_guess
 
 
 def _join(first: PlannedEntity, second: PlannedEntity) -> PlannedEntity:
     whole = _unite(first, second)
     meant = first if first.known_key is not None else second
+    # The first sure type, else the first guess.
+    typed = min((first, second), key=lambda entity: (entity.type == ANY_TYPE, entity.is_guess))
     return replace(
         whole,
-        type=second.type if first.type == ANY_TYPE else first.type,
+        type=typed.type,
+        is_guess=typed.is_guess,
         aliases=tuple(name for name in whole.aliases if name != whole.name),
         known_key=meant.known_key,
         known_type=meant.known_type,

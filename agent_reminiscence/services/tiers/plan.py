@@ -50,6 +50,7 @@ class Draft:
         compared_at: The last event that had changed an entity when names were compared.
         entities: What its new chunks name.
         known: What is known of these names.
+        relationships: What rules find stated in its new chunks about these entities.
         looked_up: The name keys for which `known` was read first.
         importance: The caller's estimate, for chunks that no model estimates; None without one.
         proposal: What a model proposes for it.
@@ -65,6 +66,7 @@ class Draft:
     entities: list[PlannedEntity]
     known: Sequence[KnownEntityName]
     looked_up: frozenset[str]
+    relationships: Sequence[PlannedRelationship] = ()
     importance: float | None = None
     proposal: Proposal = field(default_factory=Proposal)
     is_complete: bool = False

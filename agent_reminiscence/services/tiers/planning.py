@@ -242,7 +242,8 @@ class Planning:
             # Another memory was faster: one of ours may most likely mean one of its names.
             drafted = await self._names.compare(external_id, drafted, known, db)
         planned = resolve_entities(drafted, known)
-        stated = plan_relationships(draft.proposal.relationships, planned, [chunk.source for chunk in draft.chunks])
+        read = [*draft.proposal.relationships, *draft.relationships]
+        stated = plan_relationships(read, planned, [chunk.source for chunk in draft.chunks])
         pairs = find_pairs(planned, stated)
         existing = await self._graph.find_between(db, external_id, list(pairs), TOGETHER) if pairs else []
         periods: Sequence[KnownPeriod] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import combinations
@@ -13,19 +13,23 @@ from uuid_utils.compat import uuid7
 
 from agent_reminiscence.database.repositories.graph.tables import KnownRelationship
 from agent_reminiscence.domain.graph import TOGETHER, together_confidence
+from agent_reminiscence.domain.memory import StoredChunk
 from agent_reminiscence.domain.payloads import (
     ChunkRating,
     EntityEntry,
     GraphChanges,
     RelationshipEntry,
 )
-from agent_reminiscence.domain.trust import SOURCES, Source, least_trusted
+from agent_reminiscence.domain.trust import SOURCE_TRUST, SOURCES, Source, least_trusted
 from agent_reminiscence.services.tiers.entities import PlannedEntity
+from agent_reminiscence.text.names import Extract
 
 # Maximum relationships of one consolidation, those mentioned most often.
 MAX_PLAN_RELATIONSHIPS: Final = 5_000
 # If a chunk names more, only the first ones are related to each other.
 MAX_PAIRED_ENTITIES: Final = 8
+# The most that can be said for a relationship that rules read from the form of a sentence.
+RULES_CONFIDENCE: Final = 0.8
 
 _FOR_EVER = datetime.max.replace(tzinfo=UTC)
 
@@ -54,12 +58,58 @@ class PlannedRelationship:
         return self.from_id, self.to_id
 
 
+def draft_relationships(
+    chunks: Sequence[StoredChunk], drafted: Sequence[PlannedEntity], read: Extract
+) -> list[PlannedRelationship]:
+    """The relationships that rules find stated in the new chunks.
+
+    Args:
+        chunks: The chunks that were read.
+        drafted: Their entities.
+        read: What rules found in them.
+    """
+    by_key = {entity.key: entity for entity in drafted}
+    relationships = []
+    for stated in read.relationships:
+        source, target = by_key.get(stated.from_key), by_key.get(stated.to_key)
+        new = tuple(index for index in stated.passages if chunks[index].tier == "active")
+        if source is None or target is None or not new:
+            continue
+        trust = (SOURCE_TRUST[chunks[index].source] for index in new)
+        relationships.append(
+            PlannedRelationship(
+                from_id=source.entity_id,
+                to_id=target.entity_id,
+                type=stated.type,
+                description=None,
+                confidence=min(RULES_CONFIDENCE, *trust),
+                passages=new,
+                start_date=min(chunks[index].said_at for index in new),
+            )
+        )
+    return relationships
+
+
+def leave_unread(drafted: Sequence[PlannedRelationship], read: Container[int]) -> list[PlannedRelationship]:
+    """The relationships that rules find in chunks that no model has read.
+
+    Args:
+        read: Indices of the chunks that a model has read.
+    """
+    left = []
+    for one in drafted:
+        passages = tuple(index for index in one.passages if index not in read)
+        if passages:
+            left.append(replace(one, passages=passages))
+    return left
+
+
 def plan_relationships(
     drafted: Sequence[PlannedRelationship],
     planned: Sequence[PlannedEntity],
     sources: Sequence[Source],
 ) -> list[PlannedRelationship]:
-    """The relationships a model read, each period of one once.
+    """The relationships that a model or rules read, each period of one once.
 
     Statements with different trust are not combined: a web page does not end what a user says.
 
@@ -146,7 +196,7 @@ def plan_graph(
 
     Args:
         existing: Existing relationships between entities of `pairs`, in either direction.
-        stated: The relationships a model read.
+        stated: The relationships that a model or rules read.
         known_ids: Ids of those in `stated` that exist already, by both ends and type.
         ratings: The ratings of the memory's chunks, in order; a passage is an index into them.
     """
@@ -193,6 +243,7 @@ def plan_graph(
             confidence=entity.confidence,
             importance=max(importances[passage] for passage in entity.passages),
             aliases=entity.aliases,
+            is_guess=entity.is_guess,
             chunks=entity.passages,
         )
         for entity in planned

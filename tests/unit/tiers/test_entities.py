@@ -16,6 +16,7 @@ from agent_reminiscence.services.tiers.entities import (
     find_likely,
     find_unknown,
     plan_merges,
+    read_names,
     resolve_entities,
 )
 from agent_reminiscence.services.tiers.relationships import MAX_PAIRED_ENTITIES, find_pairs, plan_graph
@@ -66,7 +67,7 @@ def plan(
     existing: list[KnownRelationship] | None = None,
 ) -> GraphChanges:
     """The whole way, as a consolidation goes it."""
-    drafted = draft_entities(chunks, known or [])
+    drafted = draft_entities(chunks, read_names(chunks, known or []))
     planned = resolve_entities(drafted, known or [])
     return plan_graph(planned, find_pairs(planned), existing or [], rate(chunks))
 
@@ -179,7 +180,7 @@ def test_a_new_spelling_of_a_known_name_is_merged_into_it() -> None:
     """The new name gets an entity of its own, so that the merge can be undone."""
     caroline = known_name("Caroline Becker", type="person", mentions=9)
     chunks = [make_chunk("Yesterday we met Carolline Becker again.")]
-    drafted = draft_entities(chunks, [])
+    drafted = draft_entities(chunks, read_names(chunks, []))
     drafted = find_likely(drafted, find_unknown(drafted, []), [caroline])
     planned = resolve_entities(drafted, [])
 
@@ -194,7 +195,8 @@ def test_a_new_spelling_of_a_known_name_is_merged_into_it() -> None:
 def test_a_name_that_got_known_meanwhile_is_not_merged() -> None:
     """What the draft took for new may have an entity by the time of the plan; that one has it then."""
     caroline, typo = known_name("Caroline Becker"), known_name("Carolline Becker")
-    drafted = draft_entities([make_chunk("Yesterday we met Carolline Becker again.")], [])
+    chunks = [make_chunk("Yesterday we met Carolline Becker again.")]
+    drafted = draft_entities(chunks, read_names(chunks, []))
     drafted = find_likely(drafted, drafted, [caroline])
 
     planned = resolve_entities(drafted, [typo])

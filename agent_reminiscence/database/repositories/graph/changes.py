@@ -183,6 +183,7 @@ def _entity_params(entities: Sequence[EntityEntry], chunk_ids: Sequence[UUID]) -
         "entity_ids": [entry.id for entry in entities],
         "names": [entry.name for entry in entities],
         "types": [entry.type for entry in entities],
+        "guesses": [entry.is_guess for entry in entities],
         "named_ids": [entity_id for entity_id, _ in names],
         "keys": [key for _, key in names],
         "spellings": list(names.values()),

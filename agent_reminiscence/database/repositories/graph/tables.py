@@ -46,7 +46,8 @@ _ANY_TYPE = "other"
 class KnownEntityName:
     """A name of an entity. `entity_id` was given the name; `canonical_id` is the entity after all merges.
 
-    `name` and `mentions` belong to the canonical one; `type` is what is known of all that were merged into it.
+    `name` and `mentions` belong to the canonical one; `type` is what is known of all that were merged into it, and
+    `is_guess` whether it comes from rules only, so that one that is stated replaces it.
     """
 
     key: str
@@ -55,6 +56,7 @@ class KnownEntityName:
     name: str
     type: str
     mentions: int
+    is_guess: bool = False
 
 
 class KnownRelationship(NamedTuple):
@@ -533,4 +535,5 @@ def _known_name(row: Row) -> KnownEntityName:
         name=row["name"],
         type=row["type"],
         mentions=row["mentions"],
+        is_guess=row["is_guess"],
     )

@@ -22,8 +22,8 @@ PERSON: Final = "person"
 PLACE: Final = "place"
 ORGANIZATION: Final = "organization"
 
-_IN_PLACES: Final = frozenset({"in", "nach", "aus", "near", "from", "to"})
-_INSIDE: Final = frozenset({"in", "nach", "aus", "near"})
+# Not "to" and "from": one writes to people, too.
+_BEFORE_PLACES: Final = frozenset({"in", "nach", "aus", "near"})
 # Given names that texts mean otherwise as often: products, and what everybody talks to.
 _NOT_PEOPLE: Final = frozenset({"mercedes", "alexa", "claude", "siri", "oscar", "melody", "chelsea", "india", "asia"})
 _MIN_PLACE_LETTERS: Final = 6
@@ -74,24 +74,22 @@ def _by_words(words: Sequence[str], after: str) -> str | None:
 
 
 def _is_place(key: str, words: Sequence[str], before: str) -> bool:
-    """Whether a listed name means the place: it has no other meaning, or stands where places stand."""
-    if before in _IN_PLACES:
-        return True
+    """Whether a listed name means the place: it has no other meaning, or stands where only places stand."""
     is_ambiguous = len(words) == 1 and (
         key in ALSO_WORDS or fold_name(key) in GIVEN_NAMES or key in german_words().nouns
     )
-    return not is_ambiguous
+    return not is_ambiguous or before in _BEFORE_PLACES
 
 
 def _of_one_word(word: str, before: str, *, is_german: bool) -> str:
     organization = type_words()[ORGANIZATION].endings
     if len(word) > _MIN_PLACE_LETTERS + 2 and word.endswith(organization) and is_german:
         return ORGANIZATION
-    if before in _IN_PLACES and before != "to" and before != "from" and not _is_given(word):
+    if before in _BEFORE_PLACES and not _is_given(word):
         endings = type_words()[PLACE].endings
         if len(word) >= _MIN_PLACE_LETTERS and word.endswith(endings) and not (is_german and is_noun(word)):
             return PLACE
-    if is_person_name(word) and before not in _INSIDE:
+    if is_person_name(word) and before not in _BEFORE_PLACES:
         return PERSON
     return OTHER
 

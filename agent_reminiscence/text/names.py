@@ -99,7 +99,7 @@ class Extract(NamedTuple):
 def extract(passages: Sequence[Passage], *, known: Mapping[str, str]) -> Extract:
     """What the passages of one memory name and say; the module's docstring says how.
 
-    Takes time linear in the text's length, some 1.5 s for a million characters: run it in a thread.
+    Takes time linear in the text's length, some 1.5 to 2 s for a million characters: run it in a thread.
 
     Args:
         passages: In text order.

@@ -1,7 +1,7 @@
 """How often the rules are right about names, types and relationships, on sentences in English and German.
 
 A file has a sentence a line: `sentence | name:type, … | from > relationship > to, …`. The rules were tuned on
-`harmless.txt` and `named.txt`; `unseen.txt` was written before them.
+`harmless.txt` and `named.txt`; `unseen.txt` was written before them, and `prose.txt` before they were run on it.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def test_a_hundred_harmless_sentences_name_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("name", "precision", "recall"),
-    [("named", 0.99, 0.95), ("unseen", 0.95, 0.9)],
+    [("named", 0.99, 0.95), ("unseen", 0.95, 0.9), ("prose", 0.95, 0.7)],
 )
 def test_types_and_relationships_are_right_nearly_always(name: str, precision: float, recall: float) -> None:
     """Precision before recall: an unsure name stays `other`, and an unsure pair `related_to`."""

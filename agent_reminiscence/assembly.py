@@ -46,6 +46,7 @@ from agent_reminiscence.services.recall.graph_list import GraphRecall, GraphServ
 from agent_reminiscence.services.recall.neighbours import NeighbourReader
 from agent_reminiscence.services.recall.outcomes import RunOutcomes
 from agent_reminiscence.services.recall.retrieval import RetrievalService
+from agent_reminiscence.services.recall.streaming import HitStream
 from agent_reminiscence.services.recall.synthesis import SynthesisService
 from agent_reminiscence.services.recall.uses import UseRecorder
 from agent_reminiscence.services.reflection.memory_index import EventSearch
@@ -267,6 +268,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         runtime=runtime,
         manager=manager,
         retrieval=retrieval,
+        hit_stream=HitStream(runtime, retrieval),
         outcomes=outcomes,
         synthesis=SynthesisService(runtime, retrieval, neighbours, budget, models.retriever),
         remembering=remembering,

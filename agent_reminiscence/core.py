@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import warnings
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -17,7 +17,7 @@ from agent_reminiscence.config.settings import Config
 from agent_reminiscence.conversation import Conversation
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.memory import ActiveMemory, IfExists
-from agent_reminiscence.domain.retrieval import RetrievalResult
+from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.domain.turn import Turn
 from agent_reminiscence.embedders.protocol import check_embedder
@@ -28,7 +28,7 @@ from agent_reminiscence.resilience.processes import check_driver, check_opened_h
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.requests import UNSET, AppendTextRequest, CreateRequest, Unset, UpdateRequest
 from agent_reminiscence.services.ledger.scrubber import Scrubber
-from agent_reminiscence.services.recall.asking import search_request
+from agent_reminiscence.services.recall.asking import search_request, stream_request
 from agent_reminiscence.services.reflection.event_index import EventIndex
 from agent_reminiscence.telemetry import Attribute, Observed, Telemetry
 from agent_reminiscence.text.languages import check_language
@@ -577,6 +577,55 @@ class AgentMem:
                 hit_titles=[hit.title for hit in result.hits], hit_contents=[hit.content for hit in result.hits]
             )
             return result
+
+    def stream_memories(
+        self,
+        external_id: str | int | UUID,
+        query: str,
+        *,
+        limit: int | None = None,
+        tiers: Iterable[Tier] | None = None,
+        min_confidence: float | None = None,
+        min_match: float | Literal["found"] | None = None,
+        as_of: datetime | None = None,
+        known_at: datetime | None = None,
+        where: Filter | None = None,
+    ) -> AsyncGenerator[SearchHit]:
+        """Yield the hits of `retrieve_memories`, best first, and go on after the 200th. Calls no model.
+
+        The first 200 are those of `retrieve_memories(limit=200)`; then come all other passages that have anything to do
+        with the question, in the order of their scores. Of a tenant with more than 10,000 passages these are the likely
+        ones that are ranked, about a thousand.
+
+        All are ranked once, for the moment at which you ask for the first. The first 200 are read with that, and 100
+        more each time these are used up, so a large result needs little memory. Between two hits, no connection is
+        held: leave the loop when you like. A passage that is erased, changed or ended meanwhile is left out.
+
+        Args:
+            query: As in `retrieve_memories`, like the other arguments.
+            limit: At most this many, from 1; None is all.
+            where: Decides when the ranking is done; a change of metadata after that is not looked at.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            NotInitializedError: The memory is not open, or was closed meanwhile.
+            StoreError: The store is unavailable, perhaps after some hits.
+        """
+        parts = self._ready()
+        most = validation.optional_number("limit", limit)
+        request = stream_request(
+            self._config,
+            external_id,
+            query,
+            limit=most,
+            tiers=tiers,
+            min_confidence=min_confidence,
+            min_match=min_match,
+            as_of=as_of,
+            known_at=known_at,
+            where=where,
+        )
+        return parts.services.hit_stream.stream(request, limit=most)
 
     def _note_tenant(self, operation: Observed, tenant: str) -> None:
         if operation.is_recording:

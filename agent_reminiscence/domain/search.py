@@ -30,6 +30,7 @@ class SearchRequest:
         counts_as_use: Whether hits count as used; not for a model's searches, since a text could talk it into many.
         profile: A standing summary to return with the hits; None is none.
         embedding: The question's vector as the caller gives it; None has the question embedded.
+        is_streamed: Whether what is ranked after the first `limit` hits is kept, to be read later.
         run_id: The run for which the hits are recorded as recalled; None records nothing.
         now: The present of whoever reads the memory, see `read_at`.
     """
@@ -48,6 +49,7 @@ class SearchRequest:
     profile: str | None = None
     embedding: Sequence[float] | None = None
     run_id: str | None = None
+    is_streamed: bool = False
     now: datetime = LATEST
 
     @property

@@ -17,6 +17,7 @@ from agent_reminiscence.services.profiles.profiles import Profiles
 from agent_reminiscence.services.profiles.refreshing import ProfileRefresher
 from agent_reminiscence.services.recall.outcomes import RunOutcomes
 from agent_reminiscence.services.recall.retrieval import RetrievalService
+from agent_reminiscence.services.recall.streaming import HitStream
 from agent_reminiscence.services.recall.synthesis import SynthesisService
 from agent_reminiscence.services.reflection.memory_index import EventSearch
 from agent_reminiscence.services.reflection.reflection import Reflections
@@ -50,6 +51,7 @@ class Services:
     runtime: Runtime
     manager: MemoryManager
     retrieval: RetrievalService
+    hit_stream: HitStream
     outcomes: RunOutcomes
     synthesis: SynthesisService
     remembering: RememberingService

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
@@ -15,7 +15,7 @@ from agent_reminiscence.core import AgentMem as AsyncAgentMem
 from agent_reminiscence.core import utc_now
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.memory import ActiveMemory, IfExists
-from agent_reminiscence.domain.retrieval import RetrievalResult
+from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.domain.turn import Turn
 from agent_reminiscence.redaction.redactor import Redactor
@@ -426,5 +426,52 @@ class AgentMem(Lifecycle):
                 run_id=run_id,
                 synthesis=synthesis,
                 strict=strict,
+            )
+        )
+
+    def stream_memories(
+        self,
+        external_id: str | int | UUID,
+        query: str,
+        *,
+        limit: int | None = None,
+        tiers: Iterable[Tier] | None = None,
+        min_confidence: float | None = None,
+        min_match: float | Literal["found"] | None = None,
+        as_of: datetime | None = None,
+        known_at: datetime | None = None,
+        where: Filter | None = None,
+    ) -> Generator[SearchHit]:
+        """Yield the hits of `retrieve_memories`, best first, and go on after the 200th. Calls no model.
+
+        The first 200 are those of `retrieve_memories(limit=200)`; then come all other passages that have anything to do
+        with the question, in the order of their scores. Of a tenant with more than 10,000 passages these are the likely
+        ones that are ranked, about a thousand.
+
+        All are ranked once, for the moment at which you ask for the first. The first 200 are read with that, and 100
+        more each time these are used up, so a large result needs little memory. Between two hits, no connection is
+        held: leave the loop when you like. A passage that is erased, changed or ended meanwhile is left out.
+
+        Args:
+            query: As in `retrieve_memories`, like the other arguments.
+            limit: At most this many, from 1; None is all.
+            where: Decides when the ranking is done; a change of metadata after that is not looked at.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            NotInitializedError: The memory is not open, or was closed meanwhile.
+            StoreError: The store is unavailable, perhaps after some hits.
+        """
+        return self._thread.iterate(
+            lambda: self._wrapped.stream_memories(
+                external_id,
+                query,
+                limit=limit,
+                tiers=tiers,
+                min_confidence=min_confidence,
+                min_match=min_match,
+                as_of=as_of,
+                known_at=known_at,
+                where=where,
             )
         )

@@ -362,10 +362,7 @@ c.number, c.tier, c.chunk_id, c.memory_id, m.title, c.content, c.importance, c.c
         ELSE m.chunk_starts[array_position(m.chunk_ids, c.chunk_id)] END AS current_start,
     coalesce(o.successes, 0) AS successes, coalesce(o.failures, 0) AS failures
 
--- part: beside_chunk
-CROSS JOIN LATERAL (
-    SELECT * FROM active_memory WHERE external_id = $(external_id)p AND memory_id = c.memory_id OFFSET 0
-) AS m
+-- part: outcome
 LEFT JOIN LATERAL (
     -- The last outcome of a run with this chunk counts all of them.
     SELECT successes, failures
@@ -376,16 +373,64 @@ LEFT JOIN LATERAL (
     LIMIT 1
 ) AS o ON true
 
--- name: read_hits
--- The rows of some chunks, in no order. What their memory says of itself, which may be long, stands in one row of each.
+-- part: beside_chunk
+CROSS JOIN LATERAL (
+    SELECT * FROM active_memory WHERE external_id = $(external_id)p AND memory_id = c.memory_id OFFSET 0
+) AS m
+{include outcome}
+
+-- part: hit
+-- What the row of a hit has. What a memory says of itself, which may be long, stands in one row of each memory.
 SELECT {include hit_columns}, m.key AS memory_key,
     CASE WHEN row_number() OVER (PARTITION BY c.memory_id) = 1 THEN (m.metadata - 'turns')::text END AS memory_metadata
+
+-- name: read_hits
+-- The rows of some chunks, in no order.
+{include hit}
 FROM unnest($(numbers)p::bigint[]) AS best (number)
 CROSS JOIN LATERAL (
     -- Looked up one by one: if the planner chose the join, it might read every chunk of the tenant.
     SELECT * FROM memory_chunk WHERE external_id = $(external_id)p AND number = best.number OFFSET 0
 ) AS c
 {include beside_chunk};
+
+-- part: still_shown
+-- Those of some chunks that may still be hits. A repetition that stands for what it repeats has ended.
+FROM unnest($(chunk_ids)p::uuid[]) AS asked (id)
+CROSS JOIN LATERAL (
+    SELECT * FROM memory_chunk
+    WHERE external_id = $(external_id)p AND chunk_id = asked.id
+        AND ({include visible} OR number = ANY($(repeating)p::bigint[])
+            AND (duplicate_of IS NOT NULL OR $(as_of)p::timestamptz IS NOT NULL))
+    OFFSET 0
+) AS c
+
+-- name: read_hits_still_shown
+-- The rows of those of some chunks that may still be hits, in no order.
+{include hit}
+{include still_shown}
+{include beside_chunk};
+
+-- name: find_still_shown
+SELECT string_agg(uuid_send(c.chunk_id), ''::bytea) AS chunk_ids
+{include still_shown};
+
+-- name: read_chunk_weights
+-- What weighs beside the rank of some chunks, in the order in which they are asked for: their ids, when they became true in
+-- seconds since 1970, importance, confidence, and the outcomes of the runs that recalled them.
+SELECT string_agg(uuid_send(c.chunk_id), ''::bytea ORDER BY best.place) AS chunk_ids,
+    string_agg(float8send(extract(epoch FROM c.start_date)::float8), ''::bytea ORDER BY best.place) AS starts,
+    string_agg(float8send(c.importance), ''::bytea ORDER BY best.place) AS importances,
+    string_agg(float8send(c.confidence), ''::bytea ORDER BY best.place) AS confidences,
+    string_agg(int8send(coalesce(o.successes, 0)::bigint), ''::bytea ORDER BY best.place) AS successes,
+    string_agg(int8send(coalesce(o.failures, 0)::bigint), ''::bytea ORDER BY best.place) AS failures
+FROM unnest($(numbers)p::bigint[]) WITH ORDINALITY AS best (number, place)
+CROSS JOIN LATERAL (
+    SELECT chunk_id, start_date, importance, confidence FROM memory_chunk
+    WHERE external_id = $(external_id)p AND number = best.number
+    OFFSET 0
+) AS c
+{include outcome};
 
 -- name: read_standing
 -- The rows of the newest chunks that say what holds for good, the newest first; facts, which a model has concluded, are none

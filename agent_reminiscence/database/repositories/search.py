@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Final, NamedTuple
@@ -11,14 +10,14 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_reminiscence.database.connection import Row, SqlExecutor, Statement
+from agent_reminiscence.database.connection import Deferred, Row, SqlExecutor, Statement
 from agent_reminiscence.database.queries import NamedQuery, load_queries, vector_query
+from agent_reminiscence.database.repositories.arrays import bigint_array, uuid_blob_array
 from agent_reminiscence.database.repositories.filters import passing_params, search_params
 from agent_reminiscence.database.repositories.graph.progress import graph_lag
-from agent_reminiscence.database.repositories.memory_chunk import take_said_lines
+from agent_reminiscence.database.repositories.hit_rows import with_metadata
 from agent_reminiscence.domain.canonical import beside_many
 from agent_reminiscence.domain.index import FACT, LAYOUT_DTYPE, NORMS_DTYPE, POSTING_DTYPE, posting_numbers
-from agent_reminiscence.domain.said import SaidFrom, said_starts
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.domain.trust import Source
 
@@ -161,6 +160,24 @@ class Evidence(NamedTuple):
     first_start: datetime
     last_start: datetime
     last_recorded_at: datetime
+
+
+class ChunkWeights(NamedTuple):
+    """What weighs beside the rank of some chunks, in their order.
+
+    Attributes:
+        chunk_ids: 16 bytes each.
+        starts: When they became true, in seconds since 1970.
+        successes: How many of the runs that recalled them were reported as a success.
+        failures: How many as a failure.
+    """
+
+    chunk_ids: NDArray[np.void]
+    starts: NDArray[np.float64]
+    importances: NDArray[np.float64]
+    confidences: NDArray[np.float64]
+    successes: NDArray[np.int64]
+    failures: NDArray[np.int64]
 
 
 class SearchRepository:
@@ -408,14 +425,46 @@ class SearchRepository:
             "with_outcomes": with_outcomes,
             "reported_by": request.reported_by,
         }
-        rows = await fetch(_SQL["read_hits"], params)
-        # Read and parsed once for all chunks of a memory.
-        of_memory = {
-            row["memory_id"]: json.loads(row["memory_metadata"]) for row in rows if row["memory_metadata"] is not None
+        return {row.pop("number"): row for row in with_metadata(await fetch(_SQL["read_hits"], params))}
+
+    async def ask_weights(
+        self, db: SqlExecutor, request: SearchRequest, numbers: NDArray[np.int64], *, with_outcomes: bool
+    ) -> Deferred[ChunkWeights]:
+        """Ask for what weighs beside the rank of some chunks, which all exist."""
+        params = {
+            "external_id": request.external_id,
+            "numbers": bigint_array(numbers),
+            "with_outcomes": with_outcomes,
+            "reported_by": request.reported_by,
         }
-        for row in rows:
-            row["memory_metadata"] = of_memory[row["memory_id"]]
-        return {row.pop("number"): row for row in rows}
+        return await db.ask(_SQL["read_chunk_weights"], params, lambda rows: _weights(rows[0]))
+
+    async def read_shown(
+        self, db: SqlExecutor, request: SearchRequest, chunk_ids: bytes, *, repeating: Sequence[int]
+    ) -> dict[UUID, Row]:
+        """Return the rows of those of some chunks that may still be hits, by id; see `as_hit`.
+
+        Args:
+            chunk_ids: 16 bytes each.
+            repeating: As in `read_hits`.
+        """
+        params = self._shown(request, chunk_ids, repeating) | {
+            "with_outcomes": True,
+            "reported_by": request.reported_by,
+        }
+        rows = with_metadata(await db.fetch_all(_SQL["read_hits_still_shown"], params))
+        return {UUID(row["chunk_id"]): row for row in rows}
+
+    async def find_shown(
+        self, db: SqlExecutor, request: SearchRequest, chunk_ids: bytes, *, repeating: Sequence[int]
+    ) -> set[UUID]:
+        """Return which of some chunks may still be hits; arguments as in `read_shown`."""
+        row = await db.fetch_one(_SQL["find_still_shown"], self._shown(request, chunk_ids, repeating))
+        return set(ids_of((row and row["chunk_ids"]) or b""))
+
+    @staticmethod
+    def _shown(request: SearchRequest, chunk_ids: bytes, repeating: Sequence[int]) -> dict[str, Any]:
+        return search_params(request) | {"chunk_ids": uuid_blob_array(chunk_ids), "repeating": list(repeating)}
 
     def standing(self, request: SearchRequest, *, sources: Sequence[Source], most: int) -> Statement:
         """Return the statement that reads what holds for good, the newest first, as rows of `read_hits`.
@@ -504,6 +553,25 @@ def found_terms(asked: Sequence[str], row: Row | None) -> dict[str, FoundTerm]:
     return found
 
 
+def ids_of(blob: bytes) -> list[UUID]:
+    """Parse consecutive ids of 16 bytes."""
+    return [UUID(bytes=blob[start : start + 16]) for start in range(0, len(blob), 16)]
+
+
+def _weights(row: Row) -> ChunkWeights:
+    def numbers(name: str, kind: str) -> NDArray[Any]:
+        return np.frombuffer(row[name] or b"", kind).astype(kind.replace(">", "="))
+
+    return ChunkWeights(
+        np.frombuffer(row["chunk_ids"] or b"", "V16"),
+        numbers("starts", ">f8"),
+        numbers("importances", ">f8"),
+        numbers("confidences", ">f8"),
+        numbers("successes", ">i8"),
+        numbers("failures", ">i8"),
+    )
+
+
 def _layouts(row: Row) -> Layouts:
     """Parse the consecutive layouts in a row."""
     norms = row.get("norms")
@@ -512,23 +580,3 @@ def _layouts(row: Row) -> Layouts:
         None if norms is None else np.frombuffer(norms, NORMS_DTYPE),
         np.array(row["ended"], dtype=np.int64),
     )
-
-
-def as_hit(row: Row) -> Row:
-    """A row of `read_hits` with all fields of `SearchHit` except the score. Most rows do not become hits."""
-    row.pop("memory_key", None)
-    lines = take_said_lines(row)
-    starts = said_starts(row["content"], lines)
-    row["said_lines"] = tuple(
-        SaidFrom(start=start, said_at=line.said_at) for start, line in zip(starts, lines, strict=True)
-    )
-    current_version, current_start = row.pop("current_version"), row.pop("current_start")
-    if current_start is not None:
-        row["memory_version"] = current_version
-        row["span_start"], row["span_end"] = current_start, current_start + len(row["content"])
-    row["metadata"] = json.loads(row["metadata"])
-    if isinstance(row["memory_metadata"], str):
-        row["memory_metadata"] = json.loads(row["memory_metadata"])
-    row["derived_from"] = tuple(row["derived_from"] or ())
-    row["chunk_id"], row["memory_id"] = UUID(row["chunk_id"]), UUID(row["memory_id"])
-    return row

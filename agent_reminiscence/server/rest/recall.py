@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Annotated, Any
 
 from fastapi import Path, Request
@@ -11,7 +14,7 @@ from starlette.responses import Response
 
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.domain.outcome import RunOutcome
-from agent_reminiscence.domain.retrieval import RetrievalResult
+from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
 from agent_reminiscence.exceptions import (
     AgentError,
     CommitUnknownError,
@@ -43,16 +46,11 @@ RunId = Annotated[Id, Path(description="As passed to `POST /v1/recall`; write / 
 router = operations("recall")
 
 
-class _Question(Body):
-    """A question, and what may answer it."""
+class _Asked(Body):
+    """What is asked, and which passages may answer it."""
 
     query: Question = Field(description="In any language; no operators.")
-    limit: Limit | None = Field(
-        default=None,
-        description="At most this many hits; null: 10, or with `token_budget` as many as fit, up to 100.",
-    )
     tiers: list[Tier] | None = Field(default=None, min_length=1, description="Search only these; null: all.")
-    token_budget: Number | None = Field(default=None, description="Most tokens of the hits as a prompt renders them.")
     min_confidence: Share | None = Field(default=None, description="Only passages with at least this confidence.")
     min_match: Share | None = Field(default=None, description="Only hits with at least this `match`.")
     as_of: Moment | None = Field(
@@ -62,12 +60,28 @@ class _Question(Body):
         default=None, description="What the memory knew at this time; without `as_of`, this is also `as_of`."
     )
     where: Where | None = Field(default=None, description="Only passages that this filter admits.")
-    strict: Flag = Field(default=False, description="Whether a missing answer of the model is an error.")
 
     def arguments(self, *without: str) -> dict[str, Any]:
         """What the memory takes."""
         fields = set(type(self).model_fields) - {"where", *without}
         return self.given(*fields) | {"where": as_filter(self.where)}
+
+
+class _Question(_Asked):
+    """A question, and how much may answer it."""
+
+    limit: Limit | None = Field(
+        default=None,
+        description="At most this many hits; null: 10, or with `token_budget` as many as fit, up to 100.",
+    )
+    token_budget: Number | None = Field(default=None, description="Most tokens of the hits as a prompt renders them.")
+    strict: Flag = Field(default=False, description="Whether a missing answer of the model is an error.")
+
+
+class StreamQuestion(_Asked):
+    """A question to stream passages for."""
+
+    limit: Number | None = Field(default=None, description="At most this many hits; null: all.")
 
 
 class RecallQuestion(_Question):
@@ -116,6 +130,46 @@ async def recall(request: Request, memory: Memory, tenant: Tenant, body: RecallQ
     # Counts tokens.
     prompt = await asyncio.to_thread(result.as_prompt) if body.render else None
     return as_json(Recalled.model_construct(**dict(result), prompt=prompt))
+
+
+@router.post(
+    "/recall/stream",
+    response_class=Response,
+    **says(
+        Scope.READ,
+        responses={
+            200: {
+                "description": "Server-sent events, whatever `Accept` says: `hit` is a hit, as in `POST /v1/recall`;"
+                " `end`, the last, has the number of `hits`. An error is the event `problem`. A stream without either"
+                " was cut off.",
+                "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+            }
+        },
+    ),
+)
+async def stream_recall(request: Request, memory: Memory, tenant: Tenant, body: StreamQuestion) -> Response:
+    """Find all passages that have to do with a question, best first, beyond the 200 of `POST /v1/recall`."""
+    _count(request)
+    hits = _ended(memory.stream_memories(tenant, **body.arguments()))
+    # What fails in the search itself is a problem with a status of its own.
+    first = await anext(hits)
+    return EventStream(hits, _as_hit, stopping=request.app.state.stopping, first=_as_hit(first))
+
+
+async def _ended(hits: AsyncGenerator[SearchHit]) -> AsyncGenerator[SearchHit | int]:
+    """The hits, and then how many there were."""
+    count = 0
+    async with aclosing(hits):
+        async for hit in hits:
+            count += 1
+            yield hit
+    yield count
+
+
+def _as_hit(found: SearchHit | int) -> bytes:
+    if isinstance(found, int):
+        return as_event(json.dumps({"hits": found}), event="end")
+    return as_event(found.model_dump_json(), event="hit")
 
 
 @router.post(

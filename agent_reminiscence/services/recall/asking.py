@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.settings import Config
@@ -56,6 +57,20 @@ def search_request(
         return request
     # A question about past knowledge also concerns the world of that time, unless it names another moment.
     return replace(request, as_of=request.known_at)
+
+
+def stream_request(
+    config: Config, external_id: object, query: object, *, limit: int | None, **arguments: Any
+) -> SearchRequest:
+    """Validate the arguments of `stream_memories`; the request's limit is of the hits that come with the search.
+
+    Raises:
+        InvalidInputError: An argument is invalid.
+    """
+    first = constants.MAX_RESULTS if limit is None else min(limit, constants.MAX_RESULTS)
+    request = search_request(config, external_id, query, limit=first, token_budget=None, **arguments)
+    # A budget that is configured is for prompts.
+    return replace(request, token_budget=None, is_streamed=limit is None or limit > constants.MAX_RESULTS)
 
 
 def _limit(config: Config, limit: int | None, token_budget: int | None) -> int:

@@ -233,6 +233,7 @@ class Finder:
             eligible=texts.eligible,
             repeating=texts.repeating,
             limit=MAX_CANDIDATES,
+            with_rest=request.is_streamed,
             weights=self._weights_for(graph),
             encoder=encoder,
         )
@@ -382,6 +383,7 @@ class Finder:
             eligible=may_be_hit,
             repeating=texts.repeating,
             limit=MAX_CANDIDATES,
+            with_rest=request.is_streamed,
             weights=self._weights_for(graph),
             encoder=many.encoder,
             whole=Whole(

@@ -18,6 +18,8 @@ from agent_reminiscence.text.languages import stop_words
 from agent_reminiscence.text.tokens import count_tokens
 from agent_reminiscence.text.words import analyse
 
+type TextKey = tuple[str, str, str, bool, str | None]
+
 NEWEST_AMONG: Final = 10
 """How many of the best hits are compared with the first; not more for a larger limit, so that a smaller one returns the
 first hits of a larger one."""
@@ -36,6 +38,15 @@ _QUOTED_SHARE: Final = 0.5
 _DEFAULT_LANGUAGES: Final = ("en",)
 
 
+def text_key(row: Row) -> TextKey:
+    """What rows that are one hit have in common; see `one_per_text`."""
+    text = unframed(fold_text(_said(row)))
+    # What a tool has stored does not stand for what the user said, nor a conclusion for a passage. Notes with keys are
+    # things of their own, even if they say the same; a conversation has a key, too, but what is said in it has none.
+    thing = None if row["speaker"] else row["memory_key"]
+    return text, (row["speaker"] or "").casefold(), row["source"], bool(row["derived_from"]), thing
+
+
 def one_per_text(rows: Sequence[Row]) -> list[Row]:
     """Keep the best of the rows with equal words by the same speaker and from the same source.
 
@@ -49,15 +60,9 @@ def one_per_text(rows: Sequence[Row]) -> list[Row]:
         The rows that are kept, in their order, with `same_text`, the chunks left out for each, best first; and
         `last_said_at`, when its words were last said.
     """
-    kept: dict[tuple[str, str, str, bool, str | None], Row] = {}
+    kept: dict[TextKey, Row] = {}
     for row in rows:
-        text = unframed(fold_text(_said(row)))
-        # What a tool has stored does not stand for what the user said, nor a conclusion for a passage. Notes with keys
-        # are things of their own, even if they say the same; a conversation has a key, too, but what is said in it has
-        # none.
-        thing = None if row["speaker"] else row["memory_key"]
-        key = text, (row["speaker"] or "").casefold(), row["source"], bool(row["derived_from"]), thing
-        first = kept.setdefault(key, row)
+        first = kept.setdefault(text_key(row), row)
         if first is row:
             row["same_text"], row["last_said_at"] = [], row["said_at"]
         else:

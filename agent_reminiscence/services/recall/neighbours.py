@@ -9,7 +9,7 @@ from uuid import UUID
 import numpy as np
 
 from agent_reminiscence.database.connection import Row, SqlExecutor
-from agent_reminiscence.database.repositories.search import as_hit
+from agent_reminiscence.database.repositories.hit_rows import as_hit
 from agent_reminiscence.domain.retrieval import SearchHit
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.resilience.retries import repeated

@@ -172,6 +172,20 @@ class Ranked(NamedTuple):
     alike: NDArray[np.int64]
     """Equal for chunks whose texts may be the same; different texts of chunks with vectors seldom have the same."""
 
+    def only(self, places: NDArray[np.intp] | slice) -> Ranked:
+        """Those at some places, in the order of these."""
+        return Ranked(
+            indices=self.indices[places],
+            numbers=self.numbers[places],
+            scores=self.scores[places],
+            parts={name: values[places] for name, values in self.parts.items()},
+            match=self.match[places],
+            found=self.found,
+            hint=self.hint[places],
+            only_asks=self.only_asks[places],
+            alike=self.alike[places],
+        )
+
 
 NOTHING_RANKED: Final = Ranked(
     indices=np.zeros(0, np.int64),
@@ -194,6 +208,7 @@ def rank(
     eligible: NDArray[np.bool_] | None = None,
     repeating: NDArray[np.int64] | None = None,
     limit: int | None = None,
+    with_rest: bool = False,
     weights: Weights = DEFAULT_WEIGHTS,
     encoder: Encoder | None = None,
     whole: Whole | None = None,
@@ -208,6 +223,7 @@ def rank(
         eligible: Shape (n,): which chunks may be hits; None is all. Duplicates never may, except `repeating`.
         repeating: Numbers of duplicates that stand for what they repeat, because that may not be a hit; None is none.
         limit: The maximum number of chunks; None is all.
+        with_rest: Whether all others follow those that `limit` admits, best first, too.
         weights: The weight of each part.
         encoder: What is known of the embedder of `vectors`; None is nothing.
         whole: What `layout` is a part of. Word rarity, text lengths and the speaker's share are then based on the
@@ -250,6 +266,11 @@ def rank(
         alike = _alike(evidence, everything)
         kept = np.sort(np.argsort(_copies(alike), kind="stable")[: len(best)])
         best, alike = everything[kept], alike[kept]
+    chosen = best[:limit]
+    if with_rest and limit is not None and len(chosen) < np.count_nonzero(spoken_for):
+        everything = _best(total, text, spoken_for, None)
+        best = np.concatenate((chosen, everything[~np.isin(everything, chosen)]))
+        alike, limit = _alike(evidence, best), None
     match = _match(evidence, best, encoder)
     found = bool((match[:FOUND_AMONG] >= FOUND_FROM).any(where=~only_asks[best[:FOUND_AMONG]]))
     if question.period is not None and all(term.is_time for term in question.terms):

@@ -27,6 +27,7 @@ from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.memories.admission import Admission
 from agent_reminiscence.services.recall.best_rows import FoundRows
 from agent_reminiscence.services.recall.finding import Finder, Opened, Opening, QuestionVector
+from agent_reminiscence.services.recall.further import Further
 from agent_reminiscence.services.recall.graph_list import NO_GRAPH, GraphPart, GraphRecall
 from agent_reminiscence.services.recall.outcomes import RunOutcomes
 from agent_reminiscence.services.recall.question import off_loop_if_long, topic_of
@@ -53,6 +54,31 @@ class _Found(NamedTuple):
     best: FoundRows
     standing: Sequence[Row] = ()
     graph: GraphPart = NO_GRAPH
+
+
+class _Answered(NamedTuple):
+    """A question at the moment of reading, the vector it was asked with, and what was found and left out."""
+
+    request: SearchRequest
+    question: QuestionVector | None
+    found: _Found
+    omitted: list[Omission]
+
+
+class BegunStream(NamedTuple):
+    """A search whose first hits are read.
+
+    Attributes:
+        request: At the moment of reading.
+        hits: The first, best first.
+        repeating: Numbers of chunks that stand for another one, which they repeat.
+        further: What comes after them; None if nothing does.
+    """
+
+    request: SearchRequest
+    hits: list[SearchHit]
+    repeating: Sequence[int]
+    further: Further | None
 
 
 _NOTHING = _Found(FoundRows([], is_found=False, tells_weak=False))
@@ -100,9 +126,7 @@ class RetrievalService:
             await self._check_vector(request.embedding)
         began_at = time.perf_counter()
         result = await self._answer(request)
-        if request.counts_as_use:
-            seconds = time.perf_counter() - began_at
-            self._uses.note_answer(request.external_id, found=result.found, seconds=seconds)
+        self._note_answer(request, began_at, found=result.found)
         if request.run_id is None:
             return result
         return await self._outcomes.record(request.external_id, request.run_id, result)
@@ -116,19 +140,64 @@ class RetrievalService:
             # Another process may have switched to another model.
             unit_vector(embedding, await generations.refresh())
 
+    async def begin(self, request: SearchRequest) -> BegunStream:
+        """Read the first hits; what comes after them is kept if the request says so (`is_streamed`)."""
+        began_at = time.perf_counter()
+        answered = await self._find(request)
+        self._note_answer(request, began_at, found=answered.found.best.is_found)
+        best, further = answered.found.best, answered.found.best.further
+        hits, _, _ = self._hits(answered.request, answered.found, None)
+        self._note_uses(answered.request, hits)
+        if _withholds_all(request, best):
+            further = None
+        elif further is not None and request.min_match is not None and request.min_match != "found":
+            further = further.matching(request.min_match)
+        return BegunStream(answered.request, hits, best.repeating, further)
+
     async def _answer(self, request: SearchRequest) -> RetrievalResult:
-        """Answer, with the question's vector if there is one."""
         profile = None if request.profile is None else await self._find_profile(request, request.profile)
+        answered = await self._find(request)
+        request, found = answered.request, answered.found
+        hits, standing, left_out = self._hits(request, found, profile)
+        self._note_uses(request, hits)
+        summary, citations = summarise(request.query, hits)
+        return RetrievalResult(
+            query=request.query,
+            hits=tuple(hits),
+            standing=tuple(standing),
+            found=found.best.is_found,
+            tells_weak=found.best.tells_weak,
+            summary=summary,
+            citations=citations,
+            entities=found.graph.entities,
+            relationships=found.graph.relationships,
+            profile=profile,
+            token_budget=request.token_budget,
+            omitted=(*answered.omitted, *found.graph.omitted, *left_out),
+            usage=Usage(texts_embedded=0 if answered.question is None or answered.question.is_given else 1),
+        )
+
+    def _note_answer(self, request: SearchRequest, began_at: float, *, found: bool) -> None:
+        if request.counts_as_use:
+            self._uses.note_answer(request.external_id, found=found, seconds=time.perf_counter() - began_at)
+
+    def _note_uses(self, request: SearchRequest, hits: Sequence[SearchHit]) -> None:
+        # Hits from the past are asked about, not relied on; and most of a long list is there by chance.
+        if request.counts_as_use and not request.is_past:
+            self._uses.note(request.external_id, [hit.chunk_id for hit in hits[: constants.SUMMARY_HITS]])
+
+    async def _find(self, request: SearchRequest) -> _Answered:
+        """Find what answers a question, with the question's vector if there is one."""
         for _ in range(_MAX_FOLLOWED):
             generation = self._embedding.generations.current
             question, omitted = await self._embed(request, generation)
             try:
-                return await self._retrieve(request, question, omitted, generation, profile)
+                return await self._find_with(request, question, omitted, generation)
             except _OtherVectorsError:
                 await self._embedding.generations.refresh()
             except EmbeddingError as error:
-                return await self._retrieve(request, None, _by_words(request, error), None, profile)
-        return await self._retrieve(request, None, [_NO_VECTOR], None, profile)
+                return await self._find_with(request, None, _by_words(request, error), None)
+        return await self._find_with(request, None, [_NO_VECTOR], None)
 
     async def _find_profile(self, request: SearchRequest, name: str) -> Profile | None:
         """The profile as it was known then; None if it was not defined then."""
@@ -151,15 +220,14 @@ class RetrievalService:
 
         return await repeated(read, operation="find profile", external_id=request.external_id)
 
-    async def _retrieve(
+    async def _find_with(
         self,
         request: SearchRequest,
         question: QuestionVector | None,
         omitted: list[Omission],
         generation: Generation | None,
-        profile: Profile | None,
-    ) -> RetrievalResult:
-        """Answer with the question's vector by the model of `generation`; None searches by words.
+    ) -> _Answered:
+        """Find with the question's vector by the model of `generation`; None searches by words.
 
         Raises:
             _OtherVectorsError: Another generation is current.
@@ -168,26 +236,7 @@ class RetrievalService:
         found = await repeated(
             lambda: self._read(request, question, generation), operation="retrieve", external_id=request.external_id
         )
-        hits, standing, left_out = self._hits(request, found, profile)
-        # Hits from the past are asked about, not relied on; and most of a long list is there by chance.
-        if request.counts_as_use and not request.is_past:
-            self._uses.note(request.external_id, [hit.chunk_id for hit in hits[: constants.SUMMARY_HITS]])
-        summary, citations = summarise(request.query, hits)
-        return RetrievalResult(
-            query=request.query,
-            hits=tuple(hits),
-            standing=tuple(standing),
-            found=found.best.is_found,
-            tells_weak=found.best.tells_weak,
-            summary=summary,
-            citations=citations,
-            entities=found.graph.entities,
-            relationships=found.graph.relationships,
-            profile=profile,
-            token_budget=request.token_budget,
-            omitted=(*omitted, *found.graph.omitted, *left_out),
-            usage=Usage(texts_embedded=0 if question is None or question.is_given else 1),
-        )
+        return _Answered(request, question, found, omitted)
 
     async def _read(
         self, request: SearchRequest, question: QuestionVector | None, generation: Generation | None
@@ -265,7 +314,7 @@ class RetrievalService:
         standing = standing_hits(found.standing, hits, self._tokens)
         if request.min_match is not None:
             if request.min_match == "found":
-                matching = hits if found.best.is_found or not found.best.tells_weak else []
+                matching = [] if _withholds_all(request, found.best) else hits
             else:
                 matching = [hit for hit in hits if hit.match >= request.min_match]
             if len(matching) < len(hits):
@@ -310,6 +359,11 @@ class RetrievalService:
             return None, [_NO_VECTOR]
         except (EmbeddingError, RedactionError) as error:
             return None, _by_words(request, error)
+
+
+def _withholds_all(request: SearchRequest, best: FoundRows) -> bool:
+    """Whether hits are wanted only if something was found, and nothing was."""
+    return request.min_match == "found" and best.tells_weak and not best.is_found
 
 
 def _naming_shown(hits: Sequence[SearchHit]) -> list[SearchHit]:

@@ -13,8 +13,8 @@ from uuid import UUID
 import numpy as np
 
 from agent_reminiscence.database.connection import Row, SqlExecutor, Statement
+from agent_reminiscence.database.repositories.hit_rows import as_hit
 from agent_reminiscence.database.repositories.repositories import Repositories
-from agent_reminiscence.database.repositories.search import as_hit
 from agent_reminiscence.domain.retrieval import SearchHit
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.domain.trust import Source

@@ -1025,6 +1025,15 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             | {"as_of": None, "known_at": _LATER, "numbers": list(w.numbers), "repeating": []}
             | {"with_outcomes": True, "reported_by": _LATER}
         ),
+        "read_hits_still_shown": lambda w: (
+            _visible(w)
+            | {"chunk_ids": list(w.chunk_ids), "repeating": []}
+            | {"with_outcomes": True, "reported_by": _LATER}
+        ),
+        "find_still_shown": lambda w: _visible(w) | {"chunk_ids": list(w.chunk_ids), "repeating": []},
+        "read_chunk_weights": lambda w: (
+            _stream(w) | {"numbers": list(w.numbers), "with_outcomes": True, "reported_by": _LATER}
+        ),
         "read_standing": lambda w: (
             _visible(w)
             | {"repeating": [], "with_outcomes": True, "reported_by": _LATER}

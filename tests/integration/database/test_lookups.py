@@ -595,6 +595,42 @@ async def test_the_outcomes_of_a_chunk_are_one_row_however_many_runs_recalled_it
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("is_analysed", [True, False])
+async def test_further_hits_are_looked_up_one_by_one(
+    test_server: TestServer,
+    database: str,
+    store: PostgresManager,
+    filled: UUID,
+    is_analysed: bool,
+) -> None:
+    """A page of a stream costs its own rows, however many chunks there are."""
+    if is_analysed:
+        await _analyse(test_server, database)
+    async with superuser(test_server, database) as db:
+        chunks = await db.fetch_all(
+            "SELECT chunk_id, number FROM memory_chunk WHERE external_id = $(name)p LIMIT 5", {"name": _NEWCOMER}
+        )
+    params = {
+        "external_id": _NEWCOMER,
+        "tiers": list(TIERS),
+        "min_confidence": 0.0,
+        "as_of": None,
+        "known_at": datetime.now(UTC),
+        "chunk_ids": [UUID(chunk["chunk_id"]) for chunk in chunks],
+        "numbers": [chunk["number"] for chunk in chunks],
+        "repeating": [],
+        "with_outcomes": True,
+        "reported_by": datetime.max.replace(tzinfo=UTC),
+    }
+    queries = load_queries("sql", "search")
+    for name in ("read_hits_still_shown", "find_still_shown", "read_chunk_weights"):
+        async with store.transaction(_NEWCOMER, read_only=True, settings=PLANNED_ONCE) as db:
+            plan = await _explain(db, "ANALYZE, TIMING OFF", queries[name], params)
+        scanned = re.findall(r"on memory_chunk\w* .*\(actual rows=(\S+) loops=(\d+)\)", plan)
+        assert [(float(rows), int(loops)) for rows, loops in scanned] == [(1, 5)], plan
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("is_analysed", [True, False])
 async def test_what_always_holds_is_read_without_the_rest(
     test_server: TestServer,
     database: str,

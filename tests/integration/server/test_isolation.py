@@ -572,7 +572,7 @@ async def test_a_backend_that_names_a_third_tenant_reaches_nobody_else(house: _H
 
 async def test_she_herself_reads_what_is_hidden_from_others(house: _House) -> None:
     """The same requests with her own key: what the tests look for is there to be found."""
-    reading = {"/v1/recall", "/v1/answer", "/v1/graph/match"}
+    reading = {"/v1/recall", "/v1/recall/stream", "/v1/answer", "/v1/graph/match"}
     silent: set[tuple[str, str]] = set()
     told: set[tuple[str, str]] = set()
     async with house.served.with_token(house.keys["hers"]) as client:
@@ -936,8 +936,10 @@ async def test_a_stream_brings_nothing_of_another_tenant(house: _House) -> None:
                     if str(last.id) in seen:
                         break
             assert not _hers_in(seen.casefold(), house.hers.ids) - {f"{_MARK}-actor"}, (query, seen)
-        async with client.stream("POST", "/v1/answer", json={"query": _QUESTION}) as answer:
-            told = "".join([json.dumps(event.data) async for event in read_events(answer)])
+        told = ""
+        for path in ("/v1/answer", "/v1/recall/stream"):
+            async with client.stream("POST", path, json={"query": _QUESTION}) as answer:
+                told += "".join([json.dumps(event.data) async for event in read_events(answer)])
     assert "Maria" in told
     assert not _hers_in(told.casefold(), house.hers.ids)
     await house.look_again()

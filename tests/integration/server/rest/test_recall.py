@@ -57,6 +57,38 @@ async def test_hits_come_with_their_rendering_if_it_is_asked_for(rest: Rest) -> 
     assert nothing["prompt"] == ""
 
 
+async def test_hits_are_streamed_beyond_the_200_of_a_search(rest: Rest) -> None:
+    """The hits of `stream_memories`, and then how many there were; a limit ends them."""
+    text = "\n\n".join(
+        f"Maria wrote of the red boat in line {number} of her log, and went home." for number in range(230)
+    )
+    await rest.remember(text)
+
+    events = await _events(rest, "/v1/recall/stream", _QUESTION)
+    some = await _events(rest, "/v1/recall/stream", _QUESTION | {"limit": 205, "min_match": 0.01, "tiers": ["active"]})
+
+    hits = [hit async for hit in rest.memory.stream_memories("ida", _QUESTION["query"])]
+    assert [event.event for event in events] == ["hit"] * 230 + ["end"]
+    assert [event.data["chunk_id"] for event in events[:-1]] == [str(hit.chunk_id) for hit in hits]
+    assert events[-1].data == {"hits": 230}
+    assert [event.data["chunk_id"] for event in some[:-1]] == [event.data["chunk_id"] for event in events[:205]]
+    assert some[-1].data == {"hits": 205}
+
+
+async def test_a_stream_of_nothing_ends_and_a_wrong_one_does_not_begin(rest: Rest) -> None:
+    """Without a hit there is only the end; what is refused has a status, and no events."""
+    assert [event.data for event in await _events(rest, "/v1/recall/stream", _QUESTION)] == [{"hits": 0}]
+    for wrong in ({"limit": 0}, {"token_budget": 100}, {"run_id": "r"}):
+        assert (await rest.client.post("/v1/recall/stream", json=_QUESTION | wrong)).status_code == 422
+
+
+async def _events(rest: Rest, path: str, body: dict[str, Any]) -> list[ServerEvent]:
+    async with rest.client.stream("POST", path, json=body) as answered:
+        assert answered.status_code == 200
+        assert answered.headers["content-type"].startswith("text/event-stream")
+        return [event async for event in read_events(answered) if event.comment is None]
+
+
 async def test_a_rendering_keeps_to_the_budget_of_the_question(rest: Rest) -> None:
     """As it does in process."""
     for number in range(20):

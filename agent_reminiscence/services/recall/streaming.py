@@ -1,0 +1,109 @@
+"""Hits as they are ranked and read: more than fit into one result, whose texts are read when they are asked for.
+
+Everything is ranked once, in one snapshot. After that a stream holds numbers and ids, and no connection: the first hits
+come with the search, and each further page of texts is read in a transaction of its own. What has been erased, changed
+or ended meanwhile is left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Final
+from uuid import UUID
+
+from agent_reminiscence.database.connection import PLANNED_ONCE, Row, SqlExecutor
+from agent_reminiscence.domain.retrieval import SearchHit
+from agent_reminiscence.domain.search import SearchRequest
+from agent_reminiscence.resilience.retries import repeated
+from agent_reminiscence.services.recall.further import Further
+from agent_reminiscence.services.recall.retrieval import BegunStream, RetrievalService
+from agent_reminiscence.services.runtime import Runtime
+from agent_reminiscence.text.tokens import TokenCounts
+
+PAGE_HITS: Final = 100
+"""How many texts after the first hits are read at once."""
+FRESH_SECONDS: Final = 0.01
+"""What was read longer ago is looked up again before it is yielded: an erasure takes longer than this."""
+
+
+class HitStream:
+    """Streams the hits of searches in one database."""
+
+    def __init__(self, runtime: Runtime, retrieval: RetrievalService) -> None:
+        self._store = runtime.store
+        self._search = runtime.repositories.search
+        self._history = runtime.repositories.history
+        self._telemetry = runtime.telemetry
+        self._retrieval = retrieval
+        self._tokens = TokenCounts()
+
+    async def stream(self, request: SearchRequest, *, limit: int | None) -> AsyncGenerator[SearchHit]:
+        """Yield the hits of a search, best first.
+
+        Args:
+            request: Its `limit` is of the hits that are read with the search.
+            limit: At most this many; None is all.
+        """
+        left = limit
+        with self._telemetry.operation("stream_memories") as operation:
+            operation.note(limit=limit, tiers=tuple(request.tiers))
+            begun = await self._retrieval.begin(request)
+            operation.note(hits=len(begun.hits))
+        async with aclosing(self._pages(begun)) as pages:
+            async for page in pages:
+                waiting, read_at = deque(page), time.monotonic()
+                while waiting and left != 0:
+                    if time.monotonic() - read_at > FRESH_SECONDS:
+                        shown = await self._still_shown(begun, waiting)
+                        waiting, read_at = deque(hit for hit in waiting if hit.chunk_id in shown), time.monotonic()
+                        if not waiting:
+                            break
+                    yield waiting.popleft()
+                    left = None if left is None else left - 1
+                if left == 0:
+                    return
+
+    async def _pages(self, begun: BegunStream) -> AsyncGenerator[Sequence[SearchHit]]:
+        yield begun.hits
+        if (further := begun.further) is None:
+            return
+        for start in range(0, len(further.scores), PAGE_HITS):
+            yield await self._read(begun, further.only(slice(start, start + PAGE_HITS)))
+
+    async def _read(self, begun: BegunStream, page: Further) -> list[SearchHit]:
+        """Read the texts of some ranked chunks."""
+        request, ids = begun.request, page.chunk_ids.tobytes()
+
+        async def new_hits(db: SqlExecutor) -> tuple[list[Row], list[bytes]]:
+            return page.new_hits(await self._search.read_shown(db, request, ids, repeating=begun.repeating))
+
+        async def read() -> tuple[list[Row], list[bytes]]:
+            if not request.is_past:
+                return await self._store.read_once(request.external_id, new_hits, settings=PLANNED_ONCE)
+            async with self._store.transaction(request.external_id, read_only=True, settings=PLANNED_ONCE) as db:
+                found = await new_hits(db)
+                await self._history.name_as_then(db, request, found[0])
+                return found
+
+        with self._telemetry.operation("stream_memories") as operation:
+            rows, texts = await repeated(read, operation="stream", external_id=request.external_id)
+            operation.note(hits=len(rows))
+        page.texts.update(texts)
+        tokens = self._tokens.count([row["content"] for row in rows])
+        return [SearchHit(**row, tokens=count) for row, count in zip(rows, tokens, strict=True)]
+
+    async def _still_shown(self, begun: BegunStream, hits: Sequence[SearchHit]) -> set[UUID]:
+        """Which of some hits may still be shown."""
+        request, ids = begun.request, b"".join([hit.chunk_id.bytes for hit in hits])
+
+        async def read() -> set[UUID]:
+            return await self._store.read_once(
+                request.external_id,
+                lambda db: self._search.find_shown(db, request, ids, repeating=begun.repeating),
+                settings=PLANNED_ONCE,
+            )
+
+        return await repeated(read, operation="stream", external_id=request.external_id)

@@ -71,6 +71,31 @@ async def test_it_begins_like_a_search_and_goes_on(memory: AgentMem, tenant: str
     assert all(hit.score == pytest.approx(sum(hit.score_parts.values()), abs=1e-4) for hit in streamed)
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("where", [None, Filter(metadata={"kept": True})])
+async def test_the_bundled_embedder_and_large_tenants_begin_like_a_search(
+    bundled_memory: AgentMem, monkeypatch: pytest.MonkeyPatch, where: Filter | None
+) -> None:
+    """Where statements are compared by their vectors, and where only likely passages are ranked."""
+    for number in range(3):
+        metadata = {"kept": number > 0}
+        await bundled_memory.create_active_memory(
+            "agent-1", f"Log {number}", _log(number * 160, 160), occurred_at=_DAY, metadata=metadata
+        )
+    for lantern in ("red", "green"):
+        await bundled_memory.create_active_memory(
+            "agent-1", "Note", f"The lantern lit in the harbour is {lantern}.", metadata={"kept": True}
+        )
+    for _ in range(2):
+        result = await bundled_memory.retrieve_memories("agent-1", _QUESTION, limit=200, where=where)
+        streamed = await _all(bundled_memory.stream_memories("agent-1", _QUESTION, where=where))
+        assert _ageless(streamed[:200]) == _ageless(result.hits)
+        assert result.hits[1].later == result.hits[0].chunk_id
+        assert len(streamed) > 220
+        assert len({hit.content for hit in streamed}) == len(streamed)
+        monkeypatch.setattr(bundled_memory._ready().services.retrieval._finder, "_whole_max_chunks", 0)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

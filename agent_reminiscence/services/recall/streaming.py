@@ -37,6 +37,7 @@ class HitStream:
         self._search = runtime.repositories.search
         self._history = runtime.repositories.history
         self._telemetry = runtime.telemetry
+        self._scrubber = runtime.scrubber
         self._retrieval = retrieval
         self._tokens = TokenCounts()
 
@@ -49,7 +50,7 @@ class HitStream:
         """
         left = limit
         with self._telemetry.operation("stream_memories") as operation:
-            operation.note(limit=limit, tiers=tuple(request.tiers))
+            operation.note(external_id=self._quotable(request), limit=limit, tiers=tuple(request.tiers))
             begun = await self._retrieval.begin(request)
             operation.note(hits=len(begun.hits))
         async with aclosing(self._pages(begun)) as pages:
@@ -90,10 +91,13 @@ class HitStream:
 
         with self._telemetry.operation("stream_memories") as operation:
             rows, texts = await repeated(read, operation="stream", external_id=request.external_id)
-            operation.note(hits=len(rows))
+            operation.note(external_id=self._quotable(request), hits=len(rows))
         page.texts.update(texts)
         tokens = self._tokens.count([row["content"] for row in rows])
         return [SearchHit(**row, tokens=count) for row, count in zip(rows, tokens, strict=True)]
+
+    def _quotable(self, request: SearchRequest) -> str:
+        return self._scrubber.quotable_identifier(request.external_id)
 
     async def _still_shown(self, begun: BegunStream, hits: Sequence[SearchHit]) -> set[UUID]:
         """Which of some hits may still be shown."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agent_reminiscence.domain.event import Event
     from agent_reminiscence.domain.filter import Filter
     from agent_reminiscence.domain.generation import Generation, GenerationFill, ReembedProgress, ReembedReport
-    from agent_reminiscence.domain.graph import Entity, GraphPath, GraphTriple, Relationship, Subgraph
+    from agent_reminiscence.domain.graph import Entity, GraphPath, GraphStep, GraphTriple, Relationship, Subgraph
     from agent_reminiscence.domain.history import Derivation, MemoryHistory, MemoryVersion
     from agent_reminiscence.domain.lifecycle import LifecycleReport
     from agent_reminiscence.domain.memory import ActiveMemory, ConsolidationReport, WriteOutcome
@@ -140,6 +140,7 @@ __all__ = [
     "Generation",
     "GenerationFill",
     "GraphPath",
+    "GraphStep",
     "GraphTriple",
     "Health",
     "IdempotencyConflictError",
@@ -248,6 +249,7 @@ _MODULES: Final = {
     "domain.graph": (
         "Entity",
         "GraphPath",
+        "GraphStep",
         "GraphTriple",
         "Relationship",
         "Subgraph",

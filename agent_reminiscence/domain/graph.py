@@ -107,6 +107,23 @@ class GraphPattern(FrozenModel):
     to_properties: dict[str, str | int | float | bool] = Field(default_factory=dict)
 
 
+class GraphStep(FrozenModel):
+    """One step of a path that `match` looks for: from one entity along a relationship to the next. None is any."""
+
+    from_type: str | None = Field(
+        default=None, description="Type of the entity that it starts from; of a later step, where the one before ends."
+    )
+    relationship_types: tuple[str, ...] | None = Field(default=None, description="One of these types.")
+    to_type: str | None = Field(default=None, description="Type of the entity that it leads to.")
+    direction: Literal["out", "in", "any"] = Field(
+        default="out", description="Whether the relationship points along the path, against it, or either way."
+    )
+    from_entity: UUID | str | None = Field(
+        default=None, description="The entity that the path starts from, by id or name; of the first step only."
+    )
+    to_entity: UUID | str | None = Field(default=None, description="The entity that it leads to, by id or name.")
+
+
 class GraphTriple(FrozenModel):
     """One match of a pattern."""
 

@@ -458,9 +458,26 @@ MATCH (a)-[r:RELATES_TO]->(b)
 USING INDEX SEEK r:RELATES_TO(external_id, type)
 WHERE r.external_id = $external_id AND r.type = $relationship_type AND {include matches}
 
+// name: match_from
+MATCH (a:Entity)
+USING INDEX SEEK a:Entity(external_id, id)
+WHERE a.external_id = $external_id AND a.id IN $from_ids
+MATCH (a)-[r:RELATES_TO]->(b)
+WHERE r.external_id = $external_id AND {include matches}
+
+// name: match_to
+MATCH (b:Entity)
+USING INDEX SEEK b:Entity(external_id, id)
+WHERE b.external_id = $external_id AND b.id IN $to_ids
+MATCH (a)-[r:RELATES_TO]->(b)
+WHERE r.external_id = $external_id AND {include matches}
+
 // part: matches
 // Whether a relationship and its ends match a pattern, and the strongest of those that do.
 a.external_id = $external_id AND b.external_id = $external_id
+    AND ($from_ids IS NULL OR a.id IN $from_ids)
+    AND ($to_ids IS NULL OR b.id IN $to_ids)
+    AND ($relationship_type IS NULL OR r.type = $relationship_type)
     AND ($from_type IS NULL OR a.type = $from_type)
     AND ($to_type IS NULL OR b.type = $to_type)
     AND all(fact IN $from_facts WHERE fact IN a.metadata_facts)
@@ -468,4 +485,4 @@ a.external_id = $external_id AND b.external_id = $external_id
     AND all(fact IN $to_facts WHERE fact IN b.metadata_facts)
     AND {include fits}
 WITH a, r, b ORDER BY r.observations DESC, r.id LIMIT $limit
-RETURN collect([r.id, a.id, b.id]) AS matched
+RETURN collect([r.id, a.id, b.id, r.observations]) AS matched

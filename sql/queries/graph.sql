@@ -365,11 +365,13 @@ ORDER BY pair.place;
 -- name: match
 -- Relationships that match a pattern, with their ends. What the pattern leaves open is NULL and planned away, including
 -- the joins, which are outer joins for that reason. Entities whose type comes from another one are passed as ids.
-SELECT r.relationship_id, r.from_id, r.to_id
+SELECT r.relationship_id, r.from_id, r.to_id, r.observations
 FROM relationship AS r
 LEFT JOIN entity AS f ON f.external_id = $(external_id)p AND f.entity_id = r.from_id
 LEFT JOIN entity AS t ON t.external_id = $(external_id)p AND t.entity_id = r.to_id
 WHERE r.external_id = $(external_id)p AND r.from_id <> r.to_id AND {include fits}
+    AND ($(from_ids)p::uuid[] IS NULL OR r.from_id = ANY($(from_ids)p::uuid[]))
+    AND ($(to_ids)p::uuid[] IS NULL OR r.to_id = ANY($(to_ids)p::uuid[]))
     AND ($(relationship_type)p::text IS NULL OR r.type = $(relationship_type)p::text)
     AND ($(from_type)p::text IS NULL OR f.entity_id = ANY($(more_from_ids)p::uuid[])
         OR (f.type = $(from_type)p::text AND f.entity_id <> ALL($(less_from_ids)p::uuid[])))

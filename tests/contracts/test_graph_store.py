@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -14,6 +16,7 @@ import pytest_asyncio
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.config.constants import GRAPH_EVIDENCE_CHUNKS, MAX_ENTITY_NAME_CHARACTERS
+from agent_reminiscence.database.repositories.graph import path_match
 from agent_reminiscence.database.repositories.graph.followed import FollowedGraph
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
 from agent_reminiscence.database.repositories.graph.postgres import PostgresGraph
@@ -22,11 +25,13 @@ from agent_reminiscence.database.repositories.graph.store import (
     EntityOutline,
     GraphDelta,
     GraphFilter,
+    GraphHop,
     GraphStore,
     RelationshipOutline,
 )
 from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
 from agent_reminiscence.domain.graph import Entity, GraphPattern, Relationship, Subgraph, strength
+from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.resilience.breaker import Breaker
 from agent_reminiscence.text.folding import name_key
 from tests.support.graph_scene import GraphScene, day
@@ -821,6 +826,114 @@ async def test_a_pattern_fits_by_types_and_direction(scene: GraphScene, shown: S
     assert await found(relationship_type="works_for", limit=1) == [also]
     where = GraphFilter(relationship_types=["knows"])
     assert await store.match(scene.external_id, GraphPattern(relationship_type="works_for"), where=where) == []
+
+
+async def test_a_path_of_steps_fits_by_types_directions_and_entities(scene: GraphScene, shown: Shown) -> None:
+    """From the first step or from the last, along relationships and against them."""
+    ana, ben = scene.entity("Ana"), scene.entity("Ben")
+    acme, mill = scene.entity("Acme", type="organization"), scene.entity("Mill", type="organization")
+    accra, porto = scene.entity("Accra", type="place"), scene.entity("Porto", type="place")
+    works, also = scene.relationship(ana, acme, "works_for"), scene.relationship(ben, acme, "works_for")
+    owns = scene.relationship(ben, mill, "owns")
+    here, there = scene.relationship(acme, accra, "located_in"), scene.relationship(mill, porto, "located_in")
+    await scene.tell(works, also, owns, here, there)
+    await scene.tell(also)
+    store = await shown(scene)
+
+    async def found(*hops: GraphHop, **more: Any) -> list[list[UUID]]:
+        paths = await store.match_paths(scene.external_id, hops, **more)
+        for path in paths:
+            ends = [{one.id, other.id} for one, other in pairwise(path.entities)]
+            assert ends == [{one.from_id, one.to_id} for one in path.relationships]
+        return [[entity.id for entity in path.entities] for path in paths]
+
+    works_for = GraphHop(relationship_types=["works_for"], from_type="person", to_type="organization")
+    located = GraphHop(relationship_types=["located_in"], to_type="place")
+    # The stronger first.
+    assert await found(works_for, located) == [[ben, acme, accra], [ana, acme, accra]]
+    assert await found(works_for, located, limit=1) == [[ben, acme, accra]]
+    assert await found(replace(works_for, from_ids=[ana]), located) == [[ana, acme, accra]]
+    any_of = replace(works_for, relationship_types=["owns", "works_for"])
+    assert await found(any_of, replace(located, to_ids=[porto])) == [[ben, mill, porto]]
+    assert await found(any_of, replace(located, to_type="person")) == []
+    colleague = GraphHop(relationship_types=["works_for"], along=False, against=True)
+    assert await found(works_for, colleague) == [[ben, acme, ana], [ana, acme, ben]]
+    assert await found(replace(works_for, from_ids=[ana]), colleague) == [[ana, acme, ben]]
+    either = GraphHop(against=True)
+    assert await found(replace(either, from_ids=[ana]), either, either, either) == [[ana, acme, ben, mill, porto]]
+    assert await found(either, either, either, replace(either, to_ids=[ana])) == [[porto, mill, ben, acme, ana]]
+    assert await found(replace(either, from_ids=[ana], to_ids=[ana])) == []
+    assert await found(replace(works_for, from_ids=[])) == []
+    single = await store.match_paths(scene.external_id, [GraphHop()])
+    assert [path.relationships[0] for path in single] == [
+        triple.relationship for triple in await store.match(scene.external_id, GraphPattern())
+    ]
+
+
+async def test_no_entity_stands_twice_on_a_path(scene: GraphScene, shown: Shown) -> None:
+    """In a circle of three, a path of three steps would come back to where it began."""
+    ana, ben, eva = await scene.people("Ana", "Ben", "Eva")
+    await scene.join((ana, ben), (ben, eva), (eva, ana))
+    again = scene.relationship(ana, ben, "knows")
+    await scene.tell(again)
+    store = await shown(scene)
+
+    async def found(steps: int, hop: GraphHop) -> list[list[UUID]]:
+        paths = await store.match_paths(scene.external_id, [hop] * steps)
+        return [[entity.id for entity in path.entities] for path in paths]
+
+    assert await found(3, GraphHop()) == []
+    assert await found(3, GraphHop(against=True)) == []
+    # Two relationships from Ana to Ben are two paths.
+    assert sorted(await found(2, GraphHop())) == sorted(
+        [[ana, ben, eva]] * 2 + [[ben, eva, ana]] + [[eva, ana, ben]] * 2
+    )
+
+
+async def test_a_path_is_of_what_was_true_at_a_moment_and_certain_enough(scene: GraphScene, shown: Shown) -> None:
+    """All relationships of it at the same moment."""
+    ana, acme, accra = await scene.people("Ana", "Acme", "Accra")
+    works = scene.relationship(ana, acme, start_date=day(10), end_date=day(20))
+    lies = scene.relationship(acme, accra, start_date=day(15))
+    await scene.tell(works, lies)
+    store = await shown(scene)
+
+    async def found(**where: Any) -> int:
+        return len(await store.match_paths(scene.external_id, [GraphHop()] * 2, where=GraphFilter(**where)))
+
+    assert [await found(at=day(number)) for number in (9, 12, 15, 19, 20)] == [0, 0, 1, 1, 0]
+    assert await found() == 0
+    assert await found(at=day(15), min_confidence=0.5) == 1
+    assert await found(at=day(15), min_confidence=0.6) == 0
+
+
+async def test_a_merged_entity_is_one_on_a_path(scene: GraphScene, shown: Shown) -> None:
+    """With its type, which may come from what was merged into it."""
+    ana, robin, robert, ben = await scene.people("Ana", "Robin", "Robert", "Ben")
+    await scene.join((ana, robin), (robert, ben))
+    store = await shown(scene)
+    assert await store.match_paths(scene.external_id, [GraphHop()] * 2) == []
+
+    await scene.memory.admin.graph.merge(scene.external_id, robin, robert)
+    store = await shown(scene)
+    hops = [GraphHop(to_type="person"), GraphHop(from_type="person")]
+    [path] = await store.match_paths(scene.external_id, hops)
+    assert _ids(path.entities) == [ana, robin, ben]
+
+
+@pytest.mark.parametrize("limit", ["MAX_PATH_RELATIONSHIPS", "MAX_PATH_VISITS"])
+async def test_a_path_that_too_much_fits_is_refused(
+    scene: GraphScene, shown: Shown, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    """Neither is all of a graph read, nor tried, for a pattern that says nothing."""
+    ana, ben, eva, kofi = await scene.people("Ana", "Ben", "Eva", "Kofi")
+    await scene.join((ana, ben), (ben, eva), (eva, ana), (eva, kofi))
+    store = await shown(scene)
+    monkeypatch.setattr(path_match, limit, 7)
+
+    with pytest.raises(InvalidInputError, match="name an entity to begin or end at"):
+        await store.match_paths(scene.external_id, [GraphHop(against=True)] * 3)
+    assert len(await store.match_paths(scene.external_id, [GraphHop(from_ids=[eva]), GraphHop()])) == 1
 
 
 _SCALARS: list[str | int | float | bool] = [

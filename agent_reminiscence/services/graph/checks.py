@@ -5,8 +5,9 @@ Like `validation`, before anything is read or written, with messages that name t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any, Final
 from uuid import UUID
 
 from agent_reminiscence.config.constants import (
@@ -14,9 +15,12 @@ from agent_reminiscence.config.constants import (
     MAX_GRAPH_TYPE_CHARACTERS,
     MAX_METADATA_BYTES,
 )
+from agent_reminiscence.domain.graph import GraphStep
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.text.folding import name_key, snake_case
+
+MAX_PATH_STEPS: Final = 4
 
 
 def entity(name: str, value: object) -> UUID | str:
@@ -89,6 +93,57 @@ def graph_types(value: object) -> list[str] | None:
 
 def _type(name: str, value: object) -> str:
     return validation.not_blank(name, validation.plain_text(name, value, MAX_GRAPH_TYPE_CHARACTERS))
+
+
+def path(value: object) -> list[GraphStep]:
+    """The steps of a path to match: `GraphStep` objects, or (type, type of the relationship, type) each."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence):
+        raise InvalidInputError(
+            "path must be a list of steps, such as [('person', 'works_for', 'organization')], not"
+            f" {validation.quoted(value)}"
+        )
+    if not 1 <= len(value) <= MAX_PATH_STEPS:
+        raise InvalidInputError(f"path must have 1 to {MAX_PATH_STEPS} steps, not {len(value)}")
+    steps: list[GraphStep] = []
+    for place, one in enumerate(value):
+        step = _step(f"path[{place}]", one)
+        before = steps[-1].to_type if steps else None
+        if step.from_type is not None and before is not None and step.from_type != before:
+            raise InvalidInputError(
+                f"path[{place}] starts from {validation.quoted(step.from_type)}, where path[{place - 1}] ends at"
+                f" {validation.quoted(before)}; it is one entity, so name one type, or leave one of them out"
+            )
+        if steps and step.from_entity is not None:
+            raise InvalidInputError(
+                f"path[{place}].from_entity is the entity at which path[{place - 1}] ends; name it there, as to_entity"
+            )
+        steps.append(step)
+    return steps
+
+
+def _step(name: str, value: object) -> GraphStep:
+    if isinstance(value, tuple | list) and len(value) == 3:
+        from_type, relationship_type, to_type = value
+        types = None if relationship_type is None else (relationship_type,)
+        fields: dict[str, Any] = {"from_type": from_type, "relationship_types": types, "to_type": to_type}
+    elif isinstance(value, GraphStep):
+        fields = dict(value)
+    else:
+        raise InvalidInputError(
+            f"{name} must be a GraphStep, or (type, relationship type, type) with None for any, not"
+            f" {validation.quoted(value)}"
+        )
+    types = fields["relationship_types"]
+    if types is not None and not types:
+        raise InvalidInputError(f"{name}.relationship_types is empty, so nothing fits; pass None for any type")
+    for end in ("from_type", "to_type"):
+        fields[end] = graph_type(f"{name}.{end}", fields[end])
+    if types is not None:
+        fields["relationship_types"] = tuple(_type(f"{name}.relationship_types", one) for one in types)
+    for end in ("from_entity", "to_entity"):
+        if fields.get(end) is not None:
+            fields[end] = entity(f"{name}.{end}", fields[end])
+    return GraphStep(**fields)
 
 
 def properties(name: str, value: object) -> dict[str, str | int | float | bool]:

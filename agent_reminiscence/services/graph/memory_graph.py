@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, overload
 from uuid import UUID
 
 from agent_reminiscence.config.constants import MAX_GRAPH_ENTITIES, MAX_GRAPH_RELATIONSHIPS, MAX_RESULTS
-from agent_reminiscence.database.repositories.graph.store import GraphFilter, GraphStore
+from agent_reminiscence.database.repositories.graph.store import GraphFilter, GraphHop, GraphStore
 from agent_reminiscence.domain.graph import (
     ANY_TYPE,
     Entity,
     GraphPath,
     GraphPattern,
+    GraphStep,
     GraphTriple,
     Property,
     Relationship,
@@ -186,6 +187,7 @@ class MemoryGraph:
 
         return await self._read("shortest_path", tenant, read)
 
+    @overload
     async def match(
         self,
         external_id: str | int | UUID,
@@ -196,23 +198,58 @@ class MemoryGraph:
         from_properties: Mapping[str, Property] | None = None,
         relationship_properties: Mapping[str, Property] | None = None,
         to_properties: Mapping[str, Property] | None = None,
+        path: None = None,
         at: datetime | None = None,
         min_confidence: float = 0.0,
         limit: int = 100,
-    ) -> list[GraphTriple]:
-        """Relationships that match a pattern, with both ends, strongest first.
+    ) -> list[GraphTriple]: ...
 
-        Reads all relationships of the given type, or every relationship if none is given.
+    @overload
+    async def match(
+        self,
+        external_id: str | int | UUID,
+        *,
+        path: Sequence[GraphStep | tuple[str | None, str | None, str | None]],
+        at: datetime | None = None,
+        min_confidence: float = 0.0,
+        limit: int = 100,
+    ) -> list[GraphPath]: ...
+
+    async def match(
+        self,
+        external_id: str | int | UUID,
+        from_type: str | None = None,
+        relationship_type: str | None = None,
+        to_type: str | None = None,
+        *,
+        from_properties: Mapping[str, Property] | None = None,
+        relationship_properties: Mapping[str, Property] | None = None,
+        to_properties: Mapping[str, Property] | None = None,
+        path: Sequence[GraphStep | tuple[str | None, str | None, str | None]] | None = None,
+        at: datetime | None = None,
+        min_confidence: float = 0.0,
+        limit: int = 100,
+    ) -> list[GraphTriple] | list[GraphPath]:
+        """Relationships that match a pattern, with both ends, strongest first; with `path`, paths of several.
+
+        Reads all relationships of the given type, or every relationship if none is given. With `path`, reads those that
+        fit the first step, or the last if only that names an entity, and then what is reached from there.
 
         Args:
             from_type: Type of the entity the relationship starts from; None is any. The other two types likewise.
             from_properties: Top-level values that its metadata must have, by name; 1 and 1.0 are equal, True is
                 neither. The other properties likewise.
+            path: 1 to 4 steps, in place of the arguments before: `GraphStep` objects, or a tuple (from_type,
+                relationship_type, to_type) each. No entity stands twice on a path. Those whose first relationship is
+                strongest come first, then the second decides, and so on. Several relationships between the same two
+                make several paths.
             at: As in `neighbourhood`, like `min_confidence`.
             limit: At most this many, from 1 to 200.
 
         Raises:
-            InvalidInputError: An argument is refused.
+            InvalidInputError: An argument is refused; several entities share a name; or more than 20,000 relationships
+                fit the steps, or putting them together takes more than 100,000: name an entity, or more types.
+            EntityNotFoundError: With `path`: `external_id` has no such entity.
             StoreError: The store is unavailable.
         """
         tenant = validation.external_id(external_id)
@@ -226,7 +263,35 @@ class MemoryGraph:
         )
         where = self._filter(None, at, min_confidence)
         most = validation.whole_number("limit", limit, minimum=1, maximum=MAX_RESULTS)
-        return await self._read("match", tenant, lambda: self._graph.match(tenant, pattern, where=where, limit=most))
+        if path is None:
+            return await self._read(
+                "match", tenant, lambda: self._graph.match(tenant, pattern, where=where, limit=most)
+            )
+        steps = checks.path(path)
+        if pattern != GraphPattern():
+            raise InvalidInputError("match() takes path or the types and properties of one relationship, not both")
+
+        async def read() -> list[GraphPath]:
+            hops = [await self._hop(tenant, step) for step in steps]
+            return await self._graph.match_paths(tenant, hops, where=where, limit=most)
+
+        return await self._read("match_paths", tenant, read)
+
+    async def _hop(self, external_id: str, step: GraphStep) -> GraphHop:
+        """A step, with the entities that it names."""
+
+        async def ids(named: UUID | str | None) -> list[UUID] | None:
+            return None if named is None else [(await self._resolve(external_id, named)).id]
+
+        return GraphHop(
+            relationship_types=step.relationship_types,
+            along=step.direction != "in",
+            against=step.direction != "out",
+            from_type=step.from_type,
+            to_type=step.to_type,
+            from_ids=await ids(step.from_entity),
+            to_ids=await ids(step.to_entity),
+        )
 
     async def subgraph(self, external_id: str | int | UUID, memory_id: UUID | str) -> Subgraph:
         """The entities that a memory's live chunks name, and how they are related today.

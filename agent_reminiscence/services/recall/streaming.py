@@ -96,7 +96,7 @@ class HitStream:
         tokens = self._tokens.count([row["content"] for row in rows])
         return [SearchHit(**row, tokens=count) for row, count in zip(rows, tokens, strict=True)]
 
-    def _quotable(self, request: SearchRequest) -> str:
+    def _quotable(self, request: SearchRequest) -> str | None:
         return self._scrubber.quotable_identifier(request.external_id)
 
     async def _still_shown(self, begun: BegunStream, hits: Sequence[SearchHit]) -> set[UUID]:

@@ -791,6 +791,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             | {"from_type": "celebration", "relationship_type": "takes place in", "to_type": "place", "limit": 10}
             | {"from_properties": "{}", "relationship_properties": "{}", "to_properties": "{}"}
             | {"more_from_ids": [], "less_from_ids": [], "more_to_ids": [], "less_to_ids": []}
+            | {"from_ids": None, "to_ids": None}
         ),
         "find_mentioned": _memory,
         "find_place": lambda w: _stream(w) | {"entity_id": w.victim.merged_entity_id},

@@ -222,6 +222,8 @@ _FILTER = {
     "ends_after": _THEN,
 }
 _PATTERN = _FILTER | {
+    "from_ids": None,
+    "to_ids": None,
     "from_type": None,
     "to_type": None,
     "relationship_type": "knows",
@@ -326,6 +328,8 @@ _PARAMETERS: dict[str, _Parameters] = {
     "find_strongest": lambda w: _FILTER | {"ids": _ENTITY_IDS},
     "match_any": lambda w: _PATTERN,
     "match_of_type": lambda w: _PATTERN,
+    "match_from": lambda w: _PATTERN | {"from_ids": _ENTITY_IDS},
+    "match_to": lambda w: _PATTERN | {"to_ids": _ENTITY_IDS},
 }
 
 

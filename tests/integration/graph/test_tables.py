@@ -145,6 +145,8 @@ async def test_a_reading_about_few_reads_few(
 
 
 _OPEN: dict[str, Any] = {
+    "from_ids": None,
+    "to_ids": None,
     "from_type": None,
     "more_from_ids": [],
     "less_from_ids": [],

@@ -6,7 +6,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID
 
 from agent_reminiscence.config.constants import MAX_GRAPH_ENTITIES
-from agent_reminiscence.database.repositories.graph.store import ANYTHING, GraphFilter, GraphOutline, GraphStore
+from agent_reminiscence.database.repositories.graph.store import (
+    ANYTHING,
+    GraphFilter,
+    GraphHop,
+    GraphOutline,
+    GraphStore,
+)
 from agent_reminiscence.domain.belief import StatedBelief
 from agent_reminiscence.domain.graph import Entity, GraphPath, GraphPattern, GraphTriple, Relationship, Subgraph
 from agent_reminiscence.exceptions import StoreError
@@ -78,6 +84,12 @@ class FollowedGraph:
     ) -> list[GraphTriple]:
         """Like `GraphStore`."""
         return await self._ask(lambda graph: graph.match(external_id, pattern, where=where, limit=limit))
+
+    async def match_paths(
+        self, external_id: str, hops: Sequence[GraphHop], *, where: GraphFilter = ANYTHING, limit: int = 100
+    ) -> list[GraphPath]:
+        """Like `GraphStore`."""
+        return await self._ask(lambda graph: graph.match_paths(external_id, hops, where=where, limit=limit))
 
     async def read_beliefs(self, external_id: str) -> list[StatedBelief]:
         """Like `GraphStore`."""

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -17,6 +18,7 @@ from agent_reminiscence.config.constants import ALIKE_COMPARED_NAMES, MAX_GRAPH_
 from agent_reminiscence.database.neo4j_manager import CypherExecutor, Neo4jManager, Row, SchemaExistsError
 from agent_reminiscence.database.queries import load_queries, statement_folder
 from agent_reminiscence.database.repositories.graph.neo4j_beliefs import Neo4jBeliefs
+from agent_reminiscence.database.repositories.graph.neo4j_matches import read_matching
 from agent_reminiscence.database.repositories.graph.neo4j_reads import UnreadableError, fetch_single, read_settled
 from agent_reminiscence.database.repositories.graph.neo4j_rows import (
     ENTITY_FIELDS,
@@ -24,7 +26,6 @@ from agent_reminiscence.database.repositories.graph.neo4j_rows import (
     Stored,
     batches,
     entity_row,
-    facts,
     filter_params,
     found_names,
     listed,
@@ -34,10 +35,18 @@ from agent_reminiscence.database.repositories.graph.neo4j_rows import (
     relationship_row,
     texts,
 )
+from agent_reminiscence.database.repositories.graph.path_match import (
+    EdgePattern,
+    as_paths,
+    entity_ids,
+    match_paths,
+    relationship_ids,
+)
 from agent_reminiscence.database.repositories.graph.store import (
     ANYTHING,
     GraphDelta,
     GraphFilter,
+    GraphHop,
     GraphOutline,
 )
 from agent_reminiscence.domain.belief import StatedBelief
@@ -235,20 +244,12 @@ class Neo4jGraph:
         """Like `GraphStore`."""
 
         async def work(db: CypherExecutor) -> list[GraphTriple]:
-            params = filter_params(where) | {
-                "from_type": pattern.from_type,
-                "relationship_type": pattern.relationship_type,
-                "to_type": pattern.to_type,
-                "from_facts": facts(pattern.from_properties),
-                "relationship_facts": facts(pattern.relationship_properties),
-                "to_facts": facts(pattern.to_properties),
-                "limit": limit,
-            }
-            name = "match_any" if pattern.relationship_type is None else "match_of_type"
-            matched = (await fetch_single(db, name, external_id, params))["matched"]
-            ends = {end for _, *both in matched for end in both}
+            matched = await read_matching(db, external_id, EdgePattern(pattern, None, None, where), limit)
+            ends = {str(end) for each in matched for end in (each.from_id, each.to_id)}
             entities = await _read_entities(db, external_id, ends, limit=len(ends))
-            relationships = await _read_relationships(db, external_id, [row[0] for row in matched], limit=limit)
+            relationships = await _read_relationships(
+                db, external_id, [str(each.relationship_id) for each in matched], limit=limit
+            )
             by_id = {entity.id: entity for entity in entities}
             return [
                 GraphTriple(source=by_id[each.from_id], relationship=each, target=by_id[each.to_id])
@@ -256,6 +257,21 @@ class Neo4jGraph:
                 # The transaction also sees what is committed meanwhile.
                 if each.from_id in by_id and each.to_id in by_id
             ]
+
+        return await self._read(work)
+
+    async def match_paths(
+        self, external_id: str, hops: Sequence[GraphHop], *, where: GraphFilter = ANYTHING, limit: int = 100
+    ) -> list[GraphPath]:
+        """Like `GraphStore`."""
+
+        async def work(db: CypherExecutor) -> list[GraphPath]:
+            found = await match_paths(partial(read_matching, db, external_id), hops, where=where, limit=limit)
+            ids, edge_ids = texts(entity_ids(found)), texts(relationship_ids(found))
+            entities = await _read_entities(db, external_id, ids, limit=len(ids))
+            relationships = await _read_relationships(db, external_id, edge_ids, limit=len(edge_ids))
+            # The transaction also sees what is committed meanwhile.
+            return as_paths(found, entities, relationships)
 
         return await self._read(work)
 

@@ -13,7 +13,15 @@ from agent_reminiscence.config.constants import MAX_GRAPH_ENTITIES
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.graph.beliefs import BeliefRepository
-from agent_reminiscence.database.repositories.graph.store import ANYTHING, GraphFilter, GraphOutline
+from agent_reminiscence.database.repositories.graph.path_match import (
+    EdgePattern,
+    MatchedIds,
+    as_paths,
+    entity_ids,
+    match_paths,
+    relationship_ids,
+)
+from agent_reminiscence.database.repositories.graph.store import ANYTHING, GraphFilter, GraphHop, GraphOutline
 from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
 from agent_reminiscence.domain.belief import StatedBelief
 from agent_reminiscence.domain.graph import Entity, GraphPath, GraphPattern, GraphTriple, Relationship, Subgraph
@@ -171,6 +179,31 @@ class PostgresGraph:
             GraphTriple(source=by_id[relationship.from_id], relationship=relationship, target=by_id[relationship.to_id])
             for relationship in relationships
         ]
+
+    async def match_paths(
+        self, external_id: str, hops: Sequence[GraphHop], *, where: GraphFilter = ANYTHING, limit: int = 100
+    ) -> list[GraphPath]:
+        """Like `GraphStore`."""
+        async with self._read_transaction(external_id) as db:
+
+            async def read(edges: EdgePattern, most: int) -> list[MatchedIds]:
+                return await self._repository.match(
+                    db,
+                    external_id,
+                    edges.pattern,
+                    from_ids=edges.from_ids,
+                    to_ids=edges.to_ids,
+                    where=edges.where,
+                    limit=most,
+                )
+
+            found = await match_paths(read, hops, where=where, limit=limit)
+            ids, edge_ids = entity_ids(found), relationship_ids(found)
+            entities = await self._repository.find_entities(db, external_id, ids=ids, limit=len(ids))
+            relationships = await self._repository.find_relationships(
+                db, external_id, ids=edge_ids, limit=len(edge_ids)
+            )
+        return as_paths(found, entities, relationships)
 
     async def read_beliefs(self, external_id: str) -> list[StatedBelief]:
         """Like `GraphStore`."""

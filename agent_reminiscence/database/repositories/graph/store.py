@@ -47,6 +47,26 @@ class GraphFilter:
 ANYTHING = GraphFilter()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphHop:
+    """One step of a path: what fits it, in the direction of the path. None is any.
+
+    Attributes:
+        along: Whether relationships that point along the path fit.
+        against: Whether those that point against it do.
+        from_ids: Canonical entities it may start from.
+        to_ids: Canonical entities it may lead to.
+    """
+
+    relationship_types: Sequence[str] | None = None
+    along: bool = True
+    against: bool = False
+    from_type: str | None = None
+    to_type: str | None = None
+    from_ids: Sequence[UUID] | None = None
+    to_ids: Sequence[UUID] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class GraphDelta:
     """Changes for a store that follows: the states of what has changed, and the ids of what is gone."""
@@ -174,6 +194,19 @@ class GraphStore(Protocol):
         self, external_id: str, pattern: GraphPattern, *, where: GraphFilter = ANYTHING, limit: int = 100
     ) -> list[GraphTriple]:
         """Find relationships that match a pattern, with their ends in their direction; strongest first, then by id."""
+        ...
+
+    async def match_paths(
+        self, external_id: str, hops: Sequence[GraphHop], *, where: GraphFilter = ANYTHING, limit: int = 100
+    ) -> list[GraphPath]:
+        """Find paths of as many relationships as there are `hops`, on each of which no entity stands twice.
+
+        Those whose first relationship is strongest come first, of equal ones that with the smaller id; then the second
+        relationship decides, and so on. The fan-out and the types of `where` do not apply.
+
+        Raises:
+            InvalidInputError: Too many relationships, or too many paths, would have to be looked at.
+        """
         ...
 
     async def read_beliefs(self, external_id: str) -> list[StatedBelief]:

@@ -21,6 +21,7 @@ from agent_reminiscence.config.constants import (
 )
 from agent_reminiscence.database.connection import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.database.repositories.graph.path_match import MatchedIds
 from agent_reminiscence.database.repositories.graph.store import (
     ANYTHING,
     EntityOutline,
@@ -137,14 +138,6 @@ class ReachedEntities(NamedTuple):
     hop: int
     ids: Sequence[UUID]
     is_cut: bool
-
-
-class MatchedIds(NamedTuple):
-    """A relationship that matches a pattern, with its ends."""
-
-    relationship_id: UUID
-    from_id: UUID
-    to_id: UUID
 
 
 class EntityGraphRepository:
@@ -279,15 +272,30 @@ class EntityGraphRepository:
         return [UUID(row["id"]) for row in await db.fetch_all(_SQL["find_strongest"], params)]
 
     async def match(
-        self, db: SqlExecutor, external_id: str, pattern: GraphPattern, *, where: GraphFilter, limit: int
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        pattern: GraphPattern,
+        *,
+        from_ids: Sequence[UUID] | None = None,
+        to_ids: Sequence[UUID] | None = None,
+        where: GraphFilter,
+        limit: int,
     ) -> list[MatchedIds]:
-        """Return relationships that match a pattern; strongest first, then by id."""
+        """Return relationships that match a pattern; strongest first, then by id.
+
+        Args:
+            from_ids: Only those from these canonical entities; None is any.
+            to_ids: Only those to these.
+        """
         known: dict[UUID, str] = {}
         if pattern.from_type is not None or pattern.to_type is not None:
             rows = await db.fetch_all(_SQL["find_known_types"], {"external_id": external_id})
             known = {UUID(row["id"]): row["type"] for row in rows}
         params = _filter_params(where) | {
             "external_id": external_id,
+            "from_ids": None if from_ids is None else list(from_ids),
+            "to_ids": None if to_ids is None else list(to_ids),
             "from_type": pattern.from_type,
             "more_from_ids": [entity_id for entity_id, type_ in known.items() if type_ == pattern.from_type],
             "less_from_ids": list(known) if pattern.from_type == _ANY_TYPE else [],
@@ -301,7 +309,7 @@ class EntityGraphRepository:
             "limit": limit,
         }
         return [
-            MatchedIds(UUID(row["relationship_id"]), UUID(row["from_id"]), UUID(row["to_id"]))
+            MatchedIds(UUID(row["relationship_id"]), UUID(row["from_id"]), UUID(row["to_id"]), row["observations"])
             for row in await db.fetch_all(_SQL["match"], params)
         ]
 

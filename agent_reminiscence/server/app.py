@@ -57,7 +57,7 @@ def create_app(
     - `stopping`: an `asyncio.Event`, set when the server begins to stop. An answer without an end, such as a stream of
       events, waits for it as well as for its own news, and then ends. One that does not is ended a second later.
     - `load`: what is worked on at the moment, and within which bounds.
-    - `metrics`: whoever answers a question counts it with `metrics.recalled(via, result)`.
+    - `metrics`: whoever answers a question counts it with `metrics.recalled(via, found=…)`.
 
     `serve` sets `stopping` on the first SIGTERM. Under another ASGI server it is set when the application shuts down,
     and most servers begin with that only when all answers are finished: there, streams last until the server's own
@@ -164,6 +164,6 @@ def create_app(
     add_metrics(app, metrics, check, is_public=config.metrics_public)
     add_rest(app)
     add_inspector(app, authenticator)
-    add_mcp(app, memory, config, count_recall=lambda result: metrics.recalled("mcp", result))
+    add_mcp(app, memory, config, count_recall=lambda result: metrics.recalled("mcp", found=result.found))
     add_unknown(app)
     return app

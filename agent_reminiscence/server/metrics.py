@@ -14,7 +14,6 @@ from starlette.routing import Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_reminiscence.config.installation import installed_version
-from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.domain.work import Health
 from agent_reminiscence.server.access.grants import Caller
 from agent_reminiscence.server.access.grants import Scope as AccessScope
@@ -109,9 +108,13 @@ class Metrics:
             "reminiscence_tenants_without_vectors", "Tenants of whom vectors could not be made.", registry=registry
         )
 
-    def recalled(self, via: Literal["rest", "mcp", "inspector"], result: RetrievalResult) -> None:
-        """Count a question by its result. Whoever answers one calls this."""
-        self._recalls.labels(via, "yes" if result.found else "no").inc()
+    def recalled(self, via: Literal["rest", "mcp", "inspector"], *, found: bool) -> None:
+        """Count a question. Whoever answers one calls this.
+
+        Args:
+            found: Whether its best hit fits; of a stream, whether it has a hit.
+        """
+        self._recalls.labels(via, "yes" if found else "no").inc()
 
     def connection_closed(self, reason: Reason) -> None:
         """Count a connection that was closed because of what its client did not do."""

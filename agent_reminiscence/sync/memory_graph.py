@@ -3,13 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 from uuid import UUID
 
 from agent_reminiscence.config.constants import MAX_GRAPH_ENTITIES
-from agent_reminiscence.domain.graph import ANY_TYPE, Entity, GraphPath, GraphTriple, Property, Relationship, Subgraph
+from agent_reminiscence.domain.graph import (
+    ANY_TYPE,
+    Entity,
+    GraphPath,
+    GraphStep,
+    GraphTriple,
+    Property,
+    Relationship,
+    Subgraph,
+)
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.sync.lifecycle import Twin
 
@@ -130,6 +139,7 @@ class MemoryGraph(Twin):
             )
         )
 
+    @overload
     def match(
         self,
         external_id: str | int | UUID,
@@ -140,23 +150,58 @@ class MemoryGraph(Twin):
         from_properties: Mapping[str, Property] | None = None,
         relationship_properties: Mapping[str, Property] | None = None,
         to_properties: Mapping[str, Property] | None = None,
+        path: None = None,
         at: datetime | None = None,
         min_confidence: float = 0.0,
         limit: int = 100,
-    ) -> list[GraphTriple]:
-        """Relationships that match a pattern, with both ends, strongest first.
+    ) -> list[GraphTriple]: ...
 
-        Reads all relationships of the given type, or every relationship if none is given.
+    @overload
+    def match(
+        self,
+        external_id: str | int | UUID,
+        *,
+        path: Sequence[GraphStep | tuple[str | None, str | None, str | None]],
+        at: datetime | None = None,
+        min_confidence: float = 0.0,
+        limit: int = 100,
+    ) -> list[GraphPath]: ...
+
+    def match(
+        self,
+        external_id: str | int | UUID,
+        from_type: str | None = None,
+        relationship_type: str | None = None,
+        to_type: str | None = None,
+        *,
+        from_properties: Mapping[str, Property] | None = None,
+        relationship_properties: Mapping[str, Property] | None = None,
+        to_properties: Mapping[str, Property] | None = None,
+        path: Sequence[GraphStep | tuple[str | None, str | None, str | None]] | None = None,
+        at: datetime | None = None,
+        min_confidence: float = 0.0,
+        limit: int = 100,
+    ) -> list[GraphTriple] | list[GraphPath]:
+        """Relationships that match a pattern, with both ends, strongest first; with `path`, paths of several.
+
+        Reads all relationships of the given type, or every relationship if none is given. With `path`, reads those that
+        fit the first step, or the last if only that names an entity, and then what is reached from there.
 
         Args:
             from_type: Type of the entity the relationship starts from; None is any. The other two types likewise.
             from_properties: Top-level values that its metadata must have, by name; 1 and 1.0 are equal, True is
                 neither. The other properties likewise.
+            path: 1 to 4 steps, in place of the arguments before: `GraphStep` objects, or a tuple (from_type,
+                relationship_type, to_type) each. No entity stands twice on a path. Those whose first relationship is
+                strongest come first, then the second decides, and so on. Several relationships between the same two
+                make several paths.
             at: As in `neighbourhood`, like `min_confidence`.
             limit: At most this many, from 1 to 200.
 
         Raises:
-            InvalidInputError: An argument is refused.
+            InvalidInputError: An argument is refused; several entities share a name; or more than 20,000 relationships
+                fit the steps, or putting them together takes more than 100,000: name an entity, or more types.
+            EntityNotFoundError: With `path`: `external_id` has no such entity.
             StoreError: The store is unavailable.
         """
         return self._thread.call(
@@ -168,6 +213,7 @@ class MemoryGraph(Twin):
                 from_properties=from_properties,
                 relationship_properties=relationship_properties,
                 to_properties=to_properties,
+                path=path,
                 at=at,
                 min_confidence=min_confidence,
                 limit=limit,

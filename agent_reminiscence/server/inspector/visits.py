@@ -98,7 +98,7 @@ class Visit:
 
     def recalled(self, result: RetrievalResult) -> None:
         """Count a question that was answered."""
-        self.request.app.state.metrics.recalled("inspector", result)
+        self.request.app.state.metrics.recalled("inspector", found=result.found)
 
     def named(self, name: str) -> str:
         """A part of the path."""

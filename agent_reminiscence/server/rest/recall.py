@@ -126,7 +126,7 @@ async def recall(request: Request, memory: Memory, tenant: Tenant, body: RecallQ
         caller: Caller = request.state.caller
         caller.require(Scope.WRITE)
     result = await memory.retrieve_memories(tenant, **body.arguments("render"))
-    _count(request, result)
+    _count(request, found=result.found)
     # Counts tokens.
     prompt = await asyncio.to_thread(result.as_prompt) if body.render else None
     return as_json(Recalled.model_construct(**dict(result), prompt=prompt))
@@ -149,10 +149,10 @@ async def recall(request: Request, memory: Memory, tenant: Tenant, body: RecallQ
 )
 async def stream_recall(request: Request, memory: Memory, tenant: Tenant, body: StreamQuestion) -> Response:
     """Find all passages that have to do with a question, best first, beyond the 200 of `POST /v1/recall`."""
-    _count(request)
     hits = _ended(memory.stream_memories(tenant, **body.arguments()))
     # What fails in the search itself is a problem with a status of its own.
     first = await anext(hits)
+    _count(request, found=isinstance(first, SearchHit))
     return EventStream(hits, _as_hit, stopping=request.app.state.stopping, first=_as_hit(first))
 
 
@@ -197,12 +197,12 @@ async def answer(request: Request, memory: Memory, tenant: Tenant, body: AnswerQ
     """
     if not is_stream_wanted(request):
         result = await memory.retrieve_memories(tenant, **body.arguments(), synthesis=True)
-        _count(request, result)
+        _count(request, found=result.found)
         return as_json(result)
     results = memory.admin.stream_answer(tenant, **body.arguments())
     # What fails before a model is asked is a problem with a status of its own.
     first = await anext(results)
-    _count(request, first)
+    _count(request, found=first.found)
     return EventStream(
         results,
         _as_event,
@@ -211,8 +211,8 @@ async def answer(request: Request, memory: Memory, tenant: Tenant, body: AnswerQ
     )
 
 
-def _count(request: Request, result: RetrievalResult) -> None:
-    request.app.state.metrics.recalled("rest", result)
+def _count(request: Request, *, found: bool) -> None:
+    request.app.state.metrics.recalled("rest", found=found)
 
 
 def _as_event(result: RetrievalResult) -> bytes:

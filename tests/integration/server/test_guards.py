@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from starlette.responses import Response, StreamingResponse
 
-from agent_reminiscence import AgentMem, RetrievalResult
+from agent_reminiscence import AgentMem
 from agent_reminiscence.server import ServerConfig, create_app
 from agent_reminiscence.server.access.authenticators import Authenticator, LocalToken
 from agent_reminiscence.server.access.grants import Grant
@@ -719,8 +719,7 @@ async def test_two_applications_count_apart(unopened: AgentMem, stage: _Stage, c
     """Each has a registry of its own, so that a second one in a process is no conflict."""
     other = create_app(unopened, LocalToken(_TOKEN))
     assert other.state.metrics.registry is not stage.app.state.metrics.registry
-    result = RetrievalResult(query="Tea?", hits=(), found=False, tells_weak=True, summary="", citations=())
-    stage.app.state.metrics.recalled("rest", result)
+    stage.app.state.metrics.recalled("rest", found=False)
     assert await stage.figure('reminiscence_recalls_total{found="no",via="rest"}') == 1
 
 

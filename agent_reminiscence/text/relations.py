@@ -14,15 +14,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final, NamedTuple
 
+from agent_reminiscence.text.german import is_german
 from agent_reminiscence.text.name_index import Mention, NameIndex
 from agent_reminiscence.text.name_lines import Line
 from agent_reminiscence.text.name_lists import peoples, relation_rules
 from agent_reminiscence.text.name_types import OTHER
 
-_LANGUAGES: Final = ("en", "de")
 _MACRO: Final = re.compile(r"<([^\W\d_A-Z]\w*)>")
 _NAME: Final = re.compile(r"<([AB])(2?)('s|\(\?:'s\)\?|:i|:my)?>")
 _I: Final = frozenset({"i", "ich"})
@@ -30,6 +30,7 @@ _MY: Final = frozenset({"my", "mein", "meine", "meinem", "meinen", "meiner"})
 _CONTRACTIONS: Final = {"i'm": ("i", "am"), "i’m": ("i", "am"), "he's": ("he", "is"), "she's": ("she", "is")}
 # A longer sentence is a list or a contract, and takes long to match.
 _MAX_WORDS: Final = 60
+_ENDS: Final = 2
 
 
 class _Rule(NamedTuple):
@@ -72,27 +73,30 @@ def find_stated(
         mentions: The names in the line, in order.
         speaker: The key of the speaker's name, if it is known.
     """
-    language = _language("de" if line.is_german else "en")
-    for text, keys in _sentences(line, mentions, speaker):
-        marks = text.count("<")
-        if not marks:
-            continue
-        for type_, patterns in language.types:
-            for pattern in patterns:
-                for match in pattern.finditer(text):
-                    key = keys[int(match["b"])]
-                    if names.type_of(key) == OTHER and names.is_name(key) and key not in peoples():
-                        names.confirm(key, type_)
-        if marks < 2 or language.never.search(text):
+    for code, text, keys in _sentences(line, mentions, speaker):
+        language = _language(code)
+        _take_types(language, text, keys, names)
+        if len(keys) < _ENDS or language.never.search(text):
             continue
         for rule in language.rules:
-            for pattern in rule.patterns:
-                for match in pattern.finditer(text):
-                    ends = [match["a"], match.groupdict().get("a2")]
-                    target = keys[int(match["b"])]
-                    for end in ends:
-                        if end is not None and _take(rule, keys[int(end)], target, names):
-                            yield keys[int(end)], target, rule.type
+            for match in _matches(rule.patterns, text):
+                target = keys[int(match["b"])]
+                for mark in (match["a"], match.groupdict().get("a2")):
+                    if mark is not None and _take(rule, keys[int(mark)], target, names):
+                        yield keys[int(mark)], target, rule.type
+
+
+def _matches(patterns: Sequence[re.Pattern[str]], text: str) -> Iterator[re.Match[str]]:
+    return chain.from_iterable(pattern.finditer(text) for pattern in patterns)
+
+
+def _take_types(language: _Language, text: str, keys: Sequence[str], names: NameIndex) -> None:
+    """Give names that have no type the one that a sentence shows."""
+    for type_, patterns in language.types:
+        for match in _matches(patterns, text):
+            key = keys[int(match["b"])]
+            if names.type_of(key) == OTHER and key not in peoples():
+                names.confirm(key, type_)
 
 
 def _take(rule: _Rule, source: str, target: str, names: NameIndex) -> bool:
@@ -109,14 +113,18 @@ def _take(rule: _Rule, source: str, target: str, names: NameIndex) -> bool:
     return True
 
 
-def _sentences(line: Line, mentions: Sequence[Mention], speaker: str | None) -> Iterator[tuple[str, list[str]]]:
-    """The statements of a line in the form that is matched, each with the keys of its names by their marks."""
+def _sentences(line: Line, mentions: Sequence[Mention], speaker: str | None) -> Iterator[tuple[str, str, list[str]]]:
+    """The statements of a line: language, the form that is matched, and the keys of the names by their marks."""
     at = {mention.start: mention for mention in mentions}
     ends = [index for index, word in enumerate(line.words) if word.begins] + [len(line.words)]
     for start, end in pairwise(ends):
         is_short = end - start <= _MAX_WORDS
         if is_short and start not in line.questions and (speaker or any(index in at for index in range(start, end))):
-            yield _render(line, at, speaker, start, end)
+            text, keys = _render(line, at, speaker, start, end)
+            if keys:
+                # A line may have both languages.
+                code = "de" if is_german(word.text for word in line.words[start:end]) else "en"
+                yield code, text, keys
 
 
 def _render(line: Line, at: dict[int, Mention], speaker: str | None, start: int, end: int) -> tuple[str, list[str]]:

@@ -192,6 +192,8 @@ def _plan_entity(window: Window, entity: ReadEntity) -> PlannedEntity:
         known_key=None if known is None else known.key,
         # Looked up by its known type, not the model's: another type would make it a different entity.
         known_type=None if known is None or known.type == ANY_TYPE else known.type,
+        # It may only repeat the type that it was shown.
+        is_guess=known is not None and known.is_guess and known.type == entity.type,
         is_other=entity.is_other,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
@@ -12,6 +13,7 @@ from agent_reminiscence.domain.memory import StoredChunk
 from agent_reminiscence.domain.payloads import ChunkRating, GraphChanges
 from agent_reminiscence.services.tiers.entities import (
     PlannedEntity,
+    combine,
     draft_entities,
     find_likely,
     find_unknown,
@@ -121,6 +123,28 @@ def test_a_name_of_another_type_is_another_entity() -> None:
     assert resolve_entities([drafted], [company, unclear])[0].entity_id == unclear.entity_id
     open_type = _drafted("Mercedes", "other")
     assert resolve_entities([open_type], [company])[0].entity_id == company.entity_id
+
+
+def test_a_guessed_type_makes_no_other_entity() -> None:
+    """Neither a new guess beside a known type nor a known guess beside a stated one: that only replaces it."""
+    guessed = replace(_drafted("Mercedes", "person"), is_guess=True)
+    company, place = known_name("Mercedes", type="organization"), known_name("Mercedes", type="place")
+    known_guess = replace(place, is_guess=True)
+
+    assert resolve_entities([guessed], [company])[0].entity_id == company.entity_id
+    assert resolve_entities([_drafted("Mercedes", "person")], [known_guess])[0].entity_id == place.entity_id
+    # The same type fits better than one that was guessed.
+    [fitting] = resolve_entities([_drafted("Mercedes", "organization")], [known_guess, company])
+    assert fitting.entity_id == company.entity_id
+
+
+def test_a_type_that_a_model_read_stands_before_a_guess() -> None:
+    """In whichever order both come; then it is no guess."""
+    guessed, read = replace(_drafted("Margarida", "person"), is_guess=True), _drafted("Margarida", "boat")
+
+    for order in ([guessed, read], [read, guessed]):
+        [entity] = combine(order)
+        assert (entity.type, entity.is_guess) == ("boat", False)
 
 
 def test_two_names_of_one_entity_are_one_entry() -> None:

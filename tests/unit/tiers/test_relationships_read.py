@@ -17,7 +17,7 @@ from agent_reminiscence.services.tiers.entities import (
     left_to_rules,
     resolve_entities,
 )
-from agent_reminiscence.services.tiers.relationships import PlannedRelationship, plan_relationships
+from agent_reminiscence.services.tiers.relationships import PlannedRelationship, leave_unread, plan_relationships
 from agent_reminiscence.text.folding import name_key
 
 
@@ -168,3 +168,15 @@ def test_what_is_trusted_less_ends_nothing_that_is_said_beside_it() -> None:
         (2018, 2021),
         (2018, None),
     ]
+
+
+def test_rules_relate_nothing_where_a_model_has_read() -> None:
+    """It saw the same sentences and understood more of them."""
+    by_rules = PlannedRelationship(
+        uuid4(), uuid4(), "works_for", None, 0.8, (0, 2), start_date=datetime(2024, 1, 1, tzinfo=UTC)
+    )
+
+    [left] = leave_unread([by_rules], {0})
+
+    assert left.passages == (2,)
+    assert leave_unread([by_rules], {0, 2}) == []

@@ -45,19 +45,12 @@ WITH entry AS (
         (count(*) FILTER (WHERE is_new AND is_live))::int AS mentions
     FROM mention
     GROUP BY entity_id, name, type, type_is_guess, description, confidence, importance, metadata
-), typed AS (
-    -- The first type stands; but one that was guessed gives way to one that was not.
-    SELECT seen.*, known.type AS known_type, known.type_is_guess AS was_guess,
-        known.type IS NULL OR known.type = 'other'
-            OR (known.type_is_guess AND NOT seen.type_is_guess AND seen.type <> 'other') AS gives_type
-    FROM seen
-    LEFT JOIN entity AS known ON known.external_id = $(external_id)p AND known.entity_id = seen.entity_id
 ), stated AS (
     SELECT seen.entity_id,
         CASE WHEN seen.is_longterm OR known.tier = 'longterm' THEN 'longterm' ELSE 'shortterm' END AS tier,
         coalesce(known.name, seen.name) AS name,
-        CASE WHEN seen.gives_type THEN seen.type ELSE seen.known_type END AS type,
-        CASE WHEN seen.gives_type THEN seen.type_is_guess ELSE seen.was_guess END AS type_is_guess,
+        CASE WHEN new.gives_type THEN seen.type ELSE known.type END AS type,
+        CASE WHEN new.gives_type THEN seen.type_is_guess ELSE known.type_is_guess END AS type_is_guess,
         CASE
             WHEN known.confidence > seen.trust THEN coalesce(known.description, seen.description)
             ELSE coalesce(seen.description, known.description)
@@ -71,8 +64,13 @@ WITH entry AS (
         coalesce(known.mentions, 0) + seen.mentions AS mentions,
         known.merged_into,
         coalesce(known.canonical_id, seen.entity_id) AS canonical_id
-    FROM typed AS seen
+    FROM seen
     LEFT JOIN entity AS known ON known.external_id = $(external_id)p AND known.entity_id = seen.entity_id
+    CROSS JOIN LATERAL (
+        -- The first type stands; but one that was guessed gives way to one that was not.
+        SELECT known.type IS NULL OR known.type = 'other'
+            OR (known.type_is_guess AND NOT seen.type_is_guess AND seen.type <> 'other') AS gives_type
+    ) AS new
 ), written AS (
     INSERT INTO entity AS known (
         external_id, entity_id, tier, name, type, description, confidence, importance, first_seen, last_seen, metadata,
@@ -87,10 +85,10 @@ WITH entry AS (
         last_seen = EXCLUDED.last_seen, metadata = EXCLUDED.metadata, mentions = EXCLUDED.mentions,
         position = EXCLUDED.position, type_is_guess = EXCLUDED.type_is_guess
     WHERE EXCLUDED.entity_id IN (SELECT entity_id FROM named)
-        OR (known.tier, known.type, known.type_is_guess, known.description, known.confidence, known.importance, known.first_seen,
-            known.last_seen, known.metadata, known.mentions)
-            IS DISTINCT FROM (EXCLUDED.tier, EXCLUDED.type, EXCLUDED.type_is_guess, EXCLUDED.description, EXCLUDED.confidence,
-            EXCLUDED.importance, EXCLUDED.first_seen, EXCLUDED.last_seen, EXCLUDED.metadata, EXCLUDED.mentions)
+        OR (known.tier, known.type, known.type_is_guess, known.description, known.confidence, known.importance,
+            known.first_seen, known.last_seen, known.metadata, known.mentions)
+            IS DISTINCT FROM (EXCLUDED.tier, EXCLUDED.type, EXCLUDED.type_is_guess, EXCLUDED.description,
+            EXCLUDED.confidence, EXCLUDED.importance, EXCLUDED.first_seen, EXCLUDED.last_seen, EXCLUDED.metadata, EXCLUDED.mentions)
     RETURNING known.entity_id, known.canonical_id
 )
 SELECT DISTINCT canonical_id

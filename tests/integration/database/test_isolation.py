@@ -502,6 +502,7 @@ def _new_entity(w: _World) -> dict[str, Any]:
         "entity_ids": [entity_id],
         "names": ["Taken"],
         "types": ["person"],
+        "guesses": [False],
         "descriptions": [None],
         "confidences": [0.5],
         "importances": [0.5],

@@ -486,6 +486,11 @@ def _selection(w: _World) -> dict[str, Any]:
     return _stream(w) | {"memory_ids": [str(w.victim.memory_id)], "positions": [w.observed_position]}
 
 
+def _over(w: _World) -> dict[str, Any]:
+    tiers = ["active", "shortterm", "longterm"]
+    return _stream(w) | {"tiers": tiers, "days": [0.0, 0.0, 0.0], "is_limited": True}
+
+
 def _receipt(w: _World) -> dict[str, Any]:
     return _stream(w) | {"receipt_id": str(w.victim.receipt.receipt_id)}
 
@@ -754,6 +759,12 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_texts_holding": lambda w: _stream(w) | {"text": "summer party"},
         "find_by_text": lambda w: _stream(w) | {"text": "Lisbon", "json_text": "Lisbon", "after": 0, "limit": 100},
         "find_all": _stream,
+        "find_before": lambda w: _stream(w) | {"before": _LATER},
+        "find_chosen": lambda w: (
+            _stream(w)
+            # Whatever version it has reached by now.
+            | {"memory_ids": 50 * [str(w.victim.memory_id)], "versions": list(range(1, 51)), "event_ids": []}
+        ),
         "list_items": _selection,
         "list_positions": _selection,
         "empty_events": _selection,
@@ -768,6 +779,11 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "read_postings": lambda w: _stream(w) | {"after_term": "", "after_block": 0, "limit": 500},
         "count_vectors": _stream,
         "find_left_over_vectors": _stream,
+    },
+    "retention": {
+        "find_over": lambda w: _over(w) | {"now": _LATER, "memory_ids": None, "limit": 10},
+        "find_next_over": _over,
+        "find_last_erasure": _stream,
     },
     "graph": {
         "find_entities_by_id": lambda w: _celebrations(w) | {"ids": [w.victim.merged_entity_id]},

@@ -266,8 +266,8 @@ def test_a_changed_ledger_is_exit_code_1_and_is_not_rebuilt_from(
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ([], "one of --memory-id, --conversation-id, --text and --all"),
-        (["--yes"], "one of --memory-id, --conversation-id, --text and --all"),
+        ([], "one of --memory-id, --conversation-id, --text, --before and --all"),
+        (["--yes"], "one of --memory-id, --conversation-id, --text, --before and --all"),
         (["--yes", "--all", "--text", "boat"], "got 2"),
         (["--all"], "--yes to erase without asking"),
         (["--text", "boat"], "--yes to erase without asking"),

@@ -255,7 +255,8 @@ async def _check_schema(
             current,
             expected.embedder,
             known={g.model_name for g in known},
-            is_empty=await _is_empty(store),
+            # Vectors that an administrator is changing are left alone.
+            is_empty=len(generations) == 1 and await _is_empty(store),
         )
         check_other_generations(diagnosis, generations, sizes)
         await diagnosis.run("memories", lambda: check_streams(diagnosis, store, generations, expected.graph_store))

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from typing import TYPE_CHECKING, Annotated, Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import App, Parameter
 from rich.console import Console
 
+from agent_reminiscence.cli.agent_upkeep import agent_lifecycle, read_agent_file
 from agent_reminiscence.cli.parameters import (
     EXIT_OK,
     EXIT_WRONG,
@@ -23,8 +26,10 @@ from agent_reminiscence.cli.parameters import (
     opened,
 )
 from agent_reminiscence.cli.terminal import complain, console, count, one_line, say, write_json
+from agent_reminiscence.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
+    from agent_reminiscence import AgentMem
     from agent_reminiscence.domain.memory import ConsolidationReport
     from agent_reminiscence.domain.work import Job
 
@@ -77,6 +82,16 @@ def worker(
     until_idle: Annotated[
         bool, Parameter(negative="", help="Exit once nothing is waiting, for example in a scheduled run.")
     ] = False,
+    agent: Annotated[
+        Path | None,
+        Parameter(
+            help="Also maintain the memory of ReAct agents: end conversations, record what a crash left. A TOML or JSON"
+            " file with the section agent-mem."
+        ),
+    ] = None,
+    agent_model: Annotated[
+        str | None, Parameter(help="The model that these agents learn with, such as openai:gpt-5-mini.")
+    ] = None,
     database: Database = HERE,
 ) -> int:
     """Do the work that follows writes: consolidate, promote, fill in missing vectors.
@@ -84,11 +99,14 @@ def worker(
     Any number of workers may run, on any number of machines; if one is killed, the others notice and take over its
     work. Ctrl-C or SIGTERM stops it, after up to ten seconds for jobs in progress.
     """
+    if agent is None and agent_model is not None:
+        raise ConfigurationError("--agent-model is for the agents that --agent names; pass it as well")
+    sections = None if agent is None else read_agent_file(agent)
 
     async def work() -> None:
         chosen = {} if concurrency is None else {"worker_concurrency": concurrency}
         async with opened(database, **chosen) as memory:
-            task = asyncio.ensure_future(memory.admin.run_worker(until_idle=until_idle))
+            task = asyncio.ensure_future(_work(memory, sections, agent_model, until_idle=until_idle))
             loop = asyncio.get_running_loop()
             for number in _ENDING_SIGNALS:
                 loop.add_signal_handler(number, task.cancel)
@@ -105,6 +123,27 @@ def worker(
 
     asyncio.run(work())
     return EXIT_OK
+
+
+async def _work(memory: AgentMem, sections: Mapping[str, Any] | None, model: str | None, *, until_idle: bool) -> None:
+    """Do the jobs, and beside them what is due for agents."""
+    if sections is None:
+        await memory.admin.run_worker(until_idle=until_idle)
+        return
+    lifecycle, seconds = agent_lifecycle(memory, sections, model)
+    if until_idle:
+        # First, because it makes jobs.
+        await lifecycle.maintain_all()
+        await memory.admin.run_worker(until_idle=True)
+        return
+    maintaining = None if seconds is None else asyncio.create_task(lifecycle.run(seconds))
+    try:
+        await memory.admin.run_worker()
+    finally:
+        if maintaining is not None:
+            maintaining.cancel()
+            await asyncio.wait({maintaining})
+        await lifecycle.settle()
 
 
 @jobs_app.default

@@ -13,9 +13,10 @@ require_release(__name__)
 
 from agent_reminiscence.react.config import AgentConfig, ReactMemConfig, read_sections
 from agent_reminiscence.react.conversations import MemoryConversations
+from agent_reminiscence.react.ending import ConversationEnd, Ending, find_ending
 from agent_reminiscence.react.episodes import MemoryEpisodes
 from agent_reminiscence.react.facts import MemoryFacts
-from agent_reminiscence.react.lifecycle import CollectionUsage, ConversationEnd, Lifecycle, MaintenanceReport
+from agent_reminiscence.react.lifecycle import CollectionUsage, Lifecycle, MaintenanceReport
 from agent_reminiscence.react.manager import ReactAgentManager
 from agent_reminiscence.react.mem_manager import ReactMemAgentManager
 from agent_reminiscence.react.mem_service import ReactMemService
@@ -69,7 +70,7 @@ from agent_reminiscence.react.service_models import (
     UpdateConversationMemoryRequest,
     UpdateConversationMemoryResponse,
 )
-from agent_reminiscence.react.switching import create_agent_service
+from agent_reminiscence.react.switching import create_agent_service, create_lifecycle
 from agent_reminiscence.react.toolbox import RunDeps
 from agent_reminiscence.react.working_memory import WorkingMemory
 
@@ -90,6 +91,7 @@ __all__ = [
     "DeleteEpisodeRequest",
     "DeleteFactRequest",
     "DeleteResponse",
+    "Ending",
     "Episode",
     "EpisodeRetrieval",
     "EpisodeStorage",
@@ -132,6 +134,8 @@ __all__ = [
     "WorkingMemory",
     "WorkingMemoryItem",
     "create_agent_service",
+    "create_lifecycle",
     "default_scope",
+    "find_ending",
     "read_sections",
 ]

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from agent_reminiscence.exceptions import ConfigurationError
+from agent_reminiscence.react.ending import EndSign
 from agent_reminiscence.react.prompts import DEFAULT_PERSONA, ReactPrompts
 from agent_reminiscence.react.sensitive import SensitiveKind
 
@@ -108,6 +109,16 @@ class ReactMemConfig(AgentConfig):
     )
     conversation_timeout: float = Field(
         default=1_800.0, gt=0, description="Seconds without an invocation after which a conversation has ended."
+    )
+    end_heuristic: frozenset[EndSign] = Field(
+        default=frozenset(),
+        description="By which signs in a message a conversation has ended before that: farewell, pause (as long as"
+        " conversation_timeout), topic; none: only by a call, a request or the timeout.",
+    )
+    maintenance_seconds: float | None = Field(
+        default=60.0,
+        gt=0,
+        description="How often an open service does what is due for all users, in seconds; None: only when called.",
     )
     retention: Literal["archive", "erase"] = Field(
         default="archive",

@@ -19,15 +19,16 @@ from agent_reminiscence.domain.usage import MemoryUsage
 from agent_reminiscence.exceptions import (
     ExternalIdNotFoundError,
     IdempotencyConflictError,
-    ReminiscenceError,
     StoreError,
 )
 from agent_reminiscence.react.config import ReactMemConfig
 from agent_reminiscence.react.conversations import all_latest, latest_invocations
+from agent_reminiscence.react.ending import ConversationEnd, Ending
 from agent_reminiscence.react.episodes import EPISODE_PREFIX
 from agent_reminiscence.react.facts import FACT_PREFIX, as_fact, promote
 from agent_reminiscence.react.journal import ENDED, Journal
 from agent_reminiscence.react.learning import Closing, Learning, LearningFailedError, without_sensitive
+from agent_reminiscence.react.maintenance import one_at_a_time
 from agent_reminiscence.react.memory_services import MemoryServices
 from agent_reminiscence.react.models import DEFAULT_COLLECTION, ConversationMemory
 from agent_reminiscence.react.recording import NotRecordedError, Recorder
@@ -50,15 +51,7 @@ CLOSED: Final = "react.conversation.closed"
 _WHOLE_CONVERSATION: Final = 500
 _CONVERSATIONS: Final = 1_000
 _LOOK_BACK: Final = 50
-
-
-class ConversationEnd(FrozenModel):
-    """What came of the end of a conversation."""
-
-    conversation_id: str
-    is_new: bool
-    promoted_facts: int = 0
-    episode_id: str | None = None
+_CALLED: Final = Ending(reason="call", why="its end was called for")
 
 
 class MaintenanceReport(FrozenModel):
@@ -182,16 +175,27 @@ class Lifecycle:
             NotRecordedError: The model or a service failed; a second call does the rest.
             ReminiscenceError: The memory failed; likewise.
         """
+        return await self.end(user, conversation_id, collection, _CALLED)
+
+    async def end(
+        self, user: str, conversation_id: str, collection: str, ending: Ending, *, until: Event | None = None
+    ) -> ConversationEnd:
+        """End a conversation for a reason, or the part of it before an invocation; see `end_conversation`.
+
+        Args:
+            until: The invocation that begins something else, of an ending that `is_before` it.
+        """
+        nothing = ConversationEnd(conversation_id=conversation_id, is_new=False, reason=ending.reason, why=ending.why)
         if not await self._may_write(user, collection, conversation_id):
-            return ConversationEnd(conversation_id=conversation_id, is_new=False)
+            return nothing
         external_id = self._scope(user, collection)
         # The facts of its last invocations are to be there.
         for event in await self._journal.unrecorded(external_id):
-            if event.conversation_id == conversation_id:
+            if event.conversation_id == conversation_id and (until is None or event.position < until.position):
                 await self.record(external_id, event)
-        conversation = await self._conversation(user, collection, conversation_id)
+        conversation = await self._part(external_id, await self._conversation(user, collection, conversation_id), until)
         if conversation is None or not conversation.invocations:
-            return ConversationEnd(conversation_id=conversation_id, is_new=False)
+            return nothing
         facts = await self._facts_of(external_id, conversation_id)
         closing, lasting = await self._close(external_id, conversation, facts)
         promoted = await promote(self._memory, external_id, [fact for fact in facts if str(fact.id) in lasting])
@@ -218,12 +222,40 @@ class Lifecycle:
             await self._memory.ledger.append(
                 external_id,
                 CLOSED,
-                {"ending": _ending(conversation), "last_at": conversation.invocations[-1].timestamp.isoformat()},
+                {
+                    "ending": _ending(conversation),
+                    "last_at": conversation.invocations[-1].timestamp.isoformat(),
+                    "reason": ending.reason,
+                    "why": ending.why,
+                    "is_part": ending.is_before,
+                },
                 conversation_id=conversation_id,
                 idempotency_key=f"react/closed/{_ending(conversation)}",
             )
-        return ConversationEnd(
-            conversation_id=conversation_id, is_new=is_new, promoted_facts=promoted, episode_id=episode_id
+        return nothing.model_copy(update={"is_new": is_new, "promoted_facts": promoted, "episode_id": episode_id})
+
+    async def _part(
+        self, external_id: str, conversation: ConversationMemory | None, until: Event | None
+    ) -> ConversationMemory | None:
+        """The part of a conversation that ends: after the last end that was only of a part, and before `until`."""
+        if conversation is None:
+            return None
+        since: datetime | None = None
+        for event in await self._closed(external_id, conversation.conversation_id):
+            if event.payload.get("is_part"):
+                since = datetime.fromisoformat(event.payload["last_at"])
+                break
+        kept = tuple(
+            one
+            for one in conversation.invocations
+            if (since is None or one.timestamp > since) and (until is None or one.timestamp < until.occurred_at)
+        )
+        return conversation.model_copy(update={"invocations": kept})
+
+    async def _closed(self, external_id: str, conversation_id: str) -> list[Event]:
+        """The last ends of a conversation, the newest first."""
+        return await self._memory.ledger.read_conversation(
+            external_id, conversation_id, kinds=[CLOSED], limit=_LOOK_BACK
         )
 
     async def maintain(self, user: str, collection: str = DEFAULT_COLLECTION) -> MaintenanceReport:
@@ -277,29 +309,43 @@ class Lifecycle:
         return await self._conversations(user, collection) if is_bounded else []
 
     async def maintain_all(self) -> list[MaintenanceReport]:
-        """Do what is due for every user and collection; one that fails is logged and left for the next time."""
+        """Do what is due for every user and collection; one that fails is logged and left for the next time.
+
+        If this process maintains the same memory already, it waits for that first.
+        """
         return await self._maintain_all(is_paced=False)
 
     async def _maintain_all(self, *, is_paced: bool) -> list[MaintenanceReport]:
         reports: list[MaintenanceReport] = []
-        for user, collection in await self._registry.all():
-            try:
-                reports.append(await self._maintain(user, collection, is_paced=is_paced))
-            except Exception as error:  # noqa: BLE001 - one user's trouble is not another's
-                _logger.warning("maintenance failed and is repeated later: %s", type(error).__name__)
+        async with one_at_a_time(self._memory):
+            for user, collection in await self._registry.all():
+                try:
+                    reports.append(await self._maintain(user, collection, is_paced=is_paced))
+                except Exception as error:  # noqa: BLE001 - one user's trouble is not another's
+                    _logger.warning("maintenance failed and is repeated later: %s", type(error).__name__)
         return reports
 
     async def run(self, interval_seconds: float = 60.0) -> None:
         """Maintain everything again and again, until the task is cancelled.
 
+        A service that is open does so by itself every `maintenance_seconds`; this is for a process without one.
         Erasures of a collection, which take as long as its ledger is long, then take a twentieth of the time at most.
         """
         while True:
-            try:
-                await self._maintain_all(is_paced=True)
-            except ReminiscenceError as error:
-                _logger.warning("maintenance failed and is repeated later: %s", type(error).__name__)
+            await self.maintain_quietly()
             await asyncio.sleep(interval_seconds)
+
+    async def maintain_quietly(self) -> None:
+        """Maintain everything; whatever fails is logged and left for the next time."""
+        try:
+            await self._maintain_all(is_paced=True)
+        except Exception as error:  # noqa: BLE001 - whatever it is, maintenance must not silently stop
+            _logger.warning("maintenance failed and is repeated later: %s", type(error).__name__)
+
+    async def settle(self) -> None:
+        """Wait for what this process is recording."""
+        while self._recording:
+            await asyncio.wait(self._recording.values())
 
     async def set_memory(
         self,
@@ -458,9 +504,7 @@ class Lifecycle:
         return None
 
     async def _is_closed(self, external_id: str, conversation: ConversationMemory) -> bool:
-        events = await self._memory.ledger.read_conversation(
-            external_id, conversation.conversation_id, kinds=[CLOSED], limit=_LOOK_BACK
-        )
+        events = await self._closed(external_id, conversation.conversation_id)
         return any(event.payload.get("ending") == _ending(conversation) for event in events)
 
     async def _end_idle(self, user: str, collection: str, external_id: str) -> list[ConversationEnd]:
@@ -470,12 +514,13 @@ class Lifecycle:
             async for event in all_latest(self._memory, external_id, CLOSED)
             if event.payload
         }
+        idle = Ending(reason="timeout", why=f"nothing was said for {self._config.conversation_timeout:,.0f} s")
         ends: list[ConversationEnd] = []
         for one in await self._conversations(user, collection):
             if one.updated_at > limit or ended.get(one.conversation_id) == one.updated_at:
                 continue
             try:
-                ends.append(await self.end_conversation(user, one.conversation_id, collection))
+                ends.append(await self.end(user, one.conversation_id, collection, idle))
             except StoreError:
                 raise
             except Exception as error:  # noqa: BLE001 - one conversation holds up no other

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import uuid4
 
 from pydantic_ai.models import Model
@@ -18,10 +18,12 @@ from agent_reminiscence.domain.event import Event, EventKind
 from agent_reminiscence.exceptions import ReminiscenceError
 from agent_reminiscence.react.chosen_model import ChosenModel
 from agent_reminiscence.react.config import ReactMemConfig
+from agent_reminiscence.react.ending import Ending, find_ending
 from agent_reminiscence.react.failures import failure_of
 from agent_reminiscence.react.journal import Finished, Journal, as_finished
 from agent_reminiscence.react.learning import Learning, LearningByModel, LearningByRules
 from agent_reminiscence.react.lifecycle import Lifecycle
+from agent_reminiscence.react.maintenance import Maintenance
 from agent_reminiscence.react.manager import Reasoned, Sink
 from agent_reminiscence.react.mem_manager import ReactMemAgentManager, timed_out
 from agent_reminiscence.react.memory_services import MemoryServices
@@ -128,11 +130,21 @@ class ReactMemService(Service[ReactMemAgentManager]):
             clock=clock,
             telemetry=telemetry,
         )
+        self._maintenance = Maintenance(self.lifecycle.maintain_quietly, self._config.maintenance_seconds)
+        self._clock = clock
         self._working: set[asyncio.Future[Any]] = set()
 
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        if self._config.memory_mode == "write":
+            self._maintenance.start()
+        return self
+
     async def close(self) -> None:
-        """Wait until what was answered is recorded, then disconnect from models and MCP servers."""
+        """End maintenance, wait until what was answered is recorded, then disconnect from models and MCP servers."""
+        await self._maintenance.stop()
         await self.drain()
+        await self.lifecycle.settle()
         await super().close()
 
     async def drain(self) -> None:
@@ -152,6 +164,7 @@ class ReactMemService(Service[ReactMemAgentManager]):
     async def _remember(self, request: AgentRequest, invocation_id: str, sink: Sink) -> AgentResponse:
         """Recall, reason and note the answer."""
         external_id = self._scope(request.user, request.collection)
+        asked_at = self._clock()
         begun = await self._begin(request, external_id, invocation_id)
         if begun.answered is not None:
             if not await self._asks_the_same(request, begun.answered):
@@ -177,8 +190,9 @@ class ReactMemService(Service[ReactMemAgentManager]):
         if not may_write or not _is_worth_recording(reasoned):
             return response
         finished = _finished(request, invocation_id, reasoned)
+        ending = self._find_ending(request, begun.recalled, asked_at)
         # A client that hangs up now has perhaps been answered already: it is recorded all the same.
-        noted = asyncio.ensure_future(self._note(external_id, finished, begun.position))
+        noted = asyncio.ensure_future(self._note(external_id, finished, begun.position, ending))
         self._keep(noted)
         try:
             event = await asyncio.shield(noted)
@@ -245,7 +259,22 @@ class ReactMemService(Service[ReactMemAgentManager]):
         )
         return is_on and not erased
 
-    async def _note(self, external_id: str, finished: Finished, begun: int) -> Event | None:
+    def _find_ending(self, request: AgentRequest, recalled: RecalledMemory, asked_at: datetime) -> Ending | None:
+        """Why the conversation, or the part of it before the question, is over; None if it goes on."""
+        if request.conversation_id is None:
+            return None
+        if request.end_conversation:
+            return _REQUESTED
+        said = () if recalled.conversation is None else recalled.conversation.invocations
+        return find_ending(
+            said,
+            request.question,
+            asked_at,
+            signs=self._config.end_heuristic,
+            pause_seconds=self._config.conversation_timeout,
+        )
+
+    async def _note(self, external_id: str, finished: Finished, begun: int, ending: Ending | None) -> Event | None:
         """Record that the invocation is over, then in a task of its own all that follows from it.
 
         Returns:
@@ -259,21 +288,33 @@ class ReactMemService(Service[ReactMemAgentManager]):
         event = await self._journal.finish(external_id, finished)
         # The next question may come at once, and is to be shown this one.
         await self.lifecycle.speak(event)
-        self._record_later(external_id, event)
+        self._record_later(external_id, event, ending)
         return event
 
-    def _record_later(self, external_id: str, event: Event) -> None:
-        self._keep(asyncio.ensure_future(self._record(external_id, event)))
+    def _record_later(self, external_id: str, event: Event, ending: Ending | None = None) -> None:
+        self._keep(asyncio.ensure_future(self._record(external_id, event, ending)))
 
     def _keep(self, task: asyncio.Future[Any]) -> None:
         self._working.add(task)
         task.add_done_callback(self._working.discard)
 
-    async def _record(self, external_id: str, event: Event) -> None:
+    async def _record(self, external_id: str, event: Event, ending: Ending | None) -> None:
+        if ending is not None and ending.is_before:
+            await self._end(event, ending, until=event)
         try:
             await self.lifecycle.record(external_id, event)
         except Exception as error:  # noqa: BLE001 - a replaced service may raise anything, and quote anything
             _logger.warning("an invocation is recorded at the next maintenance: %s", type(error).__name__)
+            return
+        if ending is not None and not ending.is_before:
+            await self._end(event, ending)
+
+    async def _end(self, event: Event, ending: Ending, *, until: Event | None = None) -> None:
+        said = event.payload
+        try:
+            await self.lifecycle.end(said["user"], str(event.conversation_id), said["collection"], ending, until=until)
+        except Exception as error:  # noqa: BLE001 - likewise
+            _logger.warning("a conversation ends by its timeout: %s", type(error).__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +333,7 @@ class _Begun:
     position: int = 0
 
 
+_REQUESTED: Final = Ending(reason="request", why="the request said so")
 _UNKNOWN: Final = AgentFailure(reason="memory_failed", message="the memory cannot be reached; nothing is remembered")
 
 

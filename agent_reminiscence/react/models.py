@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from agent_reminiscence.domain.model import StrictModel
 from agent_reminiscence.react.limits import (
@@ -78,6 +78,11 @@ class AgentRequest(StrictModel):
         default=(DEFAULT_GROUP,), description='Only tools of one of these groups may be used; "*" is all groups.'
     )
     conversation_id: str | None = Field(default=None, min_length=1, max_length=MAX_ID_CHARACTERS)
+    end_conversation: bool = Field(
+        default=False,
+        description="Whether the conversation ends with this: then it is closed once the answer is recorded. Without"
+        " memory it has no effect.",
+    )
     enable_memory: bool = Field(default=False, description="Whether memory is used; the service may allow less.")
     collection: str = Field(
         default=DEFAULT_COLLECTION,
@@ -92,6 +97,12 @@ class AgentRequest(StrictModel):
         description="Your id of this invocation. With memory, a repeated request with the same id gets the recorded"
         " answer and calls no model.",
     )
+
+    @model_validator(mode="after")
+    def _ends_a_conversation(self) -> Self:
+        if self.end_conversation and self.conversation_id is None:
+            raise ValueError("end_conversation is True, but conversation_id names no conversation; pass it as well")
+        return self
 
 
 class AgentFailure(StrictModel):

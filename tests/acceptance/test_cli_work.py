@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -19,6 +20,7 @@ from agent_reminiscence.cli.terminal import console
 from agent_reminiscence.cli.work import _show_consolidation
 from agent_reminiscence.domain.memory import ConsolidationReport
 from tests.acceptance.conftest import Server
+from tests.support.brain import Brain
 from tests.support.command_line import CHECKOUT, CommandLine, clean_environment, command_line, environment
 from tests.support.memorizing import Shown, fact, reads
 from tests.support.scripted import ScriptedModel
@@ -253,3 +255,50 @@ def test_a_memory_that_is_not_there_is_not_consolidated(cli: CommandLine, config
     cli("consolidate", "crew", "--memory", "harbour")
     assert (cli.code, cli.out) == (2, "")
     assert "'harbour'" in cli.err
+
+
+def test_a_worker_maintains_the_memory_of_agents(
+    cli: CommandLine, config: Callable[..., Config], tmp_path: Path
+) -> None:
+    """With the agent's section from a file: conversations end that nobody continues."""
+    from agent_reminiscence.react import AgentRequest, ReactMemConfig, ReactMemService, default_scope
+
+    async def talk() -> None:
+        async with AgentMem(config()) as memory:
+            settings = ReactMemConfig(learn_with="rules")
+            async with ReactMemService(Brain(lambda _: "noted").model, memory, config=settings) as agent:
+                await agent.answer(
+                    AgentRequest(question="Where is it?", user="ana", conversation_id="c-1", enable_memory=True)
+                )
+
+    async def ends() -> list[str]:
+        async with AgentMem(config()) as memory:
+            events = await memory.ledger.read(default_scope("ana", "default"), kinds=["react.conversation.closed"])
+            return [event.payload["reason"] for event in events]
+
+    asyncio.run(talk())
+    toml = tmp_path / "agent.toml"
+    toml.write_text('[other]\nx = 1\n[agent-mem]\nlearn-with = "rules"\nconversation-timeout = 0.000001\n', "utf-8")
+
+    cli("worker", "--until-idle", "--agent", str(toml))
+
+    assert cli.code == 0
+    assert asyncio.run(ends()) == ["timeout"]
+
+
+def test_an_agent_that_a_worker_cannot_maintain_is_refused(cli: CommandLine, tmp_path: Path) -> None:
+    """Each message names what is wrong and the way out."""
+    file = tmp_path / "agent.json"
+    for text, message in (
+        ("{", "is no TOML, or no JSON"),
+        ("{}", "has no section 'agent-mem'; add it"),
+        ('{"agent-mem": {"mood": 1}}', "mood"),
+        ('{"agent-mem": {}}', "name it with --agent-model, or set learn-with to rules"),
+    ):
+        file.write_text(text, "utf-8")
+        cli("worker", "--until-idle", "--agent", str(file))
+        assert (cli.code, message in cli.err) == (2, True), (text, cli.err)
+    cli("worker", "--until-idle", "--agent", str(tmp_path / "none.toml"))
+    assert (cli.code, "cannot be read" in cli.err) == (2, True)
+    cli("worker", "--until-idle", "--agent-model", "openai:gpt-5-mini")
+    assert (cli.code, "pass it as well" in cli.err) == (2, True)

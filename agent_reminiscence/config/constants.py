@@ -31,6 +31,7 @@ GRAPH_EVIDENCE_CHUNKS: Final = 20
 # Limits of one graph query.
 MAX_GRAPH_ENTITIES: Final = 500
 MAX_GRAPH_RELATIONSHIPS: Final = 2_000
+MAX_PATH_STEPS: Final = 4
 # How many of a tenant's names a name is compared with.
 ALIKE_COMPARED_NAMES: Final = 10_000
 # Keys looked up per statement.

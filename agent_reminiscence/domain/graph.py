@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from agent_reminiscence.domain.model import FrozenModel
+from agent_reminiscence.domain.model import FrozenModel, StrictModel
 
 # Observations at which a relationship reaches strength 0.5.
 STRENGTH_HALF: Final = 3.0
@@ -107,7 +107,7 @@ class GraphPattern(FrozenModel):
     to_properties: dict[str, str | int | float | bool] = Field(default_factory=dict)
 
 
-class GraphStep(FrozenModel):
+class GraphStep(StrictModel):
     """One step of a path that `match` looks for: from one entity along a relationship to the next. None is any."""
 
     from_type: str | None = Field(

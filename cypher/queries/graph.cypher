@@ -469,7 +469,7 @@ WHERE r.external_id = $external_id AND {include matches}
 MATCH (b:Entity)
 USING INDEX SEEK b:Entity(external_id, id)
 WHERE b.external_id = $external_id AND b.id IN $to_ids
-MATCH (a)-[r:RELATES_TO]->(b)
+MATCH (b)<-[r:RELATES_TO]-(a)
 WHERE r.external_id = $external_id AND {include matches}
 
 // part: matches

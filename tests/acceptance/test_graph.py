@@ -13,6 +13,7 @@ from agent_reminiscence import (
     AgentMem,
     Entity,
     EntityNotFoundError,
+    GraphStep,
     InvalidInputError,
     MemoryNotFoundError,
     RelationshipNotFoundError,
@@ -75,6 +76,28 @@ async def test_entities_are_found_by_id_name_and_likeness(scene: GraphScene, ten
     [triple] = await graph.match(tenant, "person", "works_at", "place")
     assert triple.relationship.id == edge
     assert await graph.match(tenant, "place", "works_at") == []
+
+
+async def test_a_path_of_steps_is_matched(scene: GraphScene, graph: MemoryGraph) -> None:
+    """By types alone, or from an entity by any of its names; of what was true at a moment."""
+    ana, mill, town = scene.entity("Ana"), scene.entity("Mill", type="place"), scene.entity("Accra", type="town")
+    works = scene.relationship(ana, mill, "works_at", start_date=day(1), end_date=day(20))
+    lies = scene.relationship(mill, town, "located_in", start_date=day(10))
+    await scene.tell(works, lies)
+    tenant = scene.external_id
+
+    [path] = await graph.match(
+        tenant, path=[("person", "works_at", "place"), ("place", "located_in", "town")], at=day(15)
+    )
+    assert [entity.id for entity in path.entities] == [ana, mill, town]
+    assert [relationship.id for relationship in path.relationships] == [works, lies]
+    back = [GraphStep(from_entity="accra", direction="in"), GraphStep(direction="in", to_entity=ana)]
+    [path] = await graph.match(tenant, path=back, at=day(15))
+    assert [entity.id for entity in path.entities] == [town, mill, ana]
+    assert await graph.match(tenant, path=back) == []
+    assert await graph.match(tenant, path=back, at=day(5)) == []
+    with pytest.raises(EntityNotFoundError, match="Nobody"):
+        await graph.match(tenant, path=[GraphStep(from_entity="Nobody")])
 
 
 async def test_a_name_of_several_entities_is_refused_with_their_ids(
@@ -314,6 +337,17 @@ async def test_a_subgraph_holds_what_a_memory_names_today(scene: GraphScene, ten
         lambda graph: graph.match("agent-1", to_properties={"a": {"b": 1}}),
         lambda graph: graph.match("agent-1", relationship_properties="a"),
         lambda graph: graph.match("agent-1", limit=201),
+        lambda graph: graph.match("agent-1", path=[]),
+        lambda graph: graph.match("agent-1", path="person"),
+        lambda graph: graph.match("agent-1", path=[(None, None, None)] * 5),
+        lambda graph: graph.match("agent-1", path=[("person", "knows")]),
+        lambda graph: graph.match("agent-1", path=[("person", "x" * 101, None)]),
+        lambda graph: graph.match("agent-1", path=[("person", "knows", "person"), ("place", None, None)]),
+        lambda graph: graph.match("agent-1", path=[GraphStep(), GraphStep(from_entity="Ana")]),
+        lambda graph: graph.match("agent-1", path=[GraphStep(relationship_types=())]),
+        lambda graph: graph.match("agent-1", path=[GraphStep(to_entity=" ")]),
+        lambda graph: graph.match("agent-1", "person", path=[(None, None, None)]),
+        lambda graph: graph.match("agent-1", path=[(None, None, None)], limit=201),
         lambda graph: graph.subgraph("agent-1", "no id"),
         lambda graph: graph.merge("agent-1", "Ana", "Ben", source="nobody"),
         lambda graph: graph.merge("agent-1", "Ana", "Ben", actor=""),

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Query
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from agent_reminiscence.config.constants import (
-    MAX_GRAPH_ENTITIES,
-)
-from agent_reminiscence.domain.graph import Entity, GraphPath, GraphTriple, Subgraph
+from agent_reminiscence.config.constants import MAX_GRAPH_ENTITIES, MAX_PATH_STEPS
+from agent_reminiscence.domain.graph import Entity, GraphPath, GraphStep, GraphTriple, Subgraph
 from agent_reminiscence.exceptions import EntityNotFoundError
 from agent_reminiscence.server.access.grants import Scope
 from agent_reminiscence.server.rest.fields import Body, EntityName, GraphType, Limit, Moment, Share
@@ -65,6 +63,36 @@ class Pattern(Body):
     at: Moment | None = Field(default=None, description="What was true in the world at this time.")
     min_confidence: Share = 0.0
     limit: Limit = 100
+
+
+class PathStep(Body):
+    """One step of a path; null is any."""
+
+    from_type: GraphType | None = Field(
+        default=None, description="Type of the entity that it starts from: of a later step, where the one before ends."
+    )
+    relationship_types: list[GraphType] | None = Field(default=None, min_length=1, max_length=100)
+    to_type: GraphType | None = None
+    direction: Literal["out", "in", "any"] = Field(
+        default="out", description="Whether the relationship points along the path, against it, or either way."
+    )
+    from_entity: EntityName | None = Field(default=None, description="An id or a name; of the first step only.")
+    to_entity: EntityName | None = Field(default=None, description="An id or a name.")
+
+
+class PathPattern(Body):
+    """What paths to look for."""
+
+    path: list[PathStep] = Field(min_length=1, max_length=MAX_PATH_STEPS)
+    at: Moment | None = Field(default=None, description="What was true in the world at this time.")
+    min_confidence: Share = 0.0
+    limit: Limit = 100
+
+
+class PathPage(BaseModel):
+    """Paths; those whose first relationship is strongest first, then the second decides, and so on."""
+
+    paths: tuple[GraphPath, ...]
 
 
 @router.get("/graph/entities", response_model=EntityPage, **says(Scope.READ))
@@ -125,3 +153,13 @@ async def get_path(
 async def match_relationships(memory: Memory, tenant: Tenant, body: Pattern) -> Response:
     """Relationships that match a pattern, with both ends, strongest first."""
     return as_json(TriplePage(triples=tuple(await memory.admin.graph.match(tenant, **body.given()))))
+
+
+@router.post("/graph/match/paths", response_model=PathPage, **says(Scope.READ, EntityNotFoundError))
+async def match_paths(memory: Memory, tenant: Tenant, body: PathPattern) -> Response:
+    """Paths of up to four relationships that match a pattern; no entity stands twice on one."""
+    steps = [GraphStep(**step.model_dump()) for step in body.path]
+    found = await memory.admin.graph.match(
+        tenant, path=steps, at=body.at, min_confidence=body.min_confidence, limit=body.limit
+    )
+    return as_json(PathPage(paths=tuple(found)))

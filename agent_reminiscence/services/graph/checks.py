@@ -7,20 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from agent_reminiscence.config.constants import (
     MAX_ENTITY_NAME_CHARACTERS,
     MAX_GRAPH_TYPE_CHARACTERS,
     MAX_METADATA_BYTES,
+    MAX_PATH_STEPS,
 )
 from agent_reminiscence.domain.graph import GraphStep
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.text.folding import name_key, snake_case
-
-MAX_PATH_STEPS: Final = 4
 
 
 def entity(name: str, value: object) -> UUID | str:

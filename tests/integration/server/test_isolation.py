@@ -572,7 +572,7 @@ async def test_a_backend_that_names_a_third_tenant_reaches_nobody_else(house: _H
 
 async def test_she_herself_reads_what_is_hidden_from_others(house: _House) -> None:
     """The same requests with her own key: what the tests look for is there to be found."""
-    reading = {"/v1/recall", "/v1/recall/stream", "/v1/answer", "/v1/graph/match"}
+    reading = {"/v1/recall", "/v1/recall/stream", "/v1/answer", "/v1/graph/match", "/v1/graph/match/paths"}
     silent: set[tuple[str, str]] = set()
     told: set[tuple[str, str]] = set()
     async with house.served.with_token(house.keys["hers"]) as client:

@@ -24,6 +24,10 @@ async def test_the_graph_is_read_from_every_side(rest: Rest) -> None:
     path_then = (await rest.client.get("/v1/graph/path", params=ends | {"at": then})).json()["path"]
     path_now = (await rest.client.get("/v1/graph/path", params=ends)).json()
     matched = (await rest.client.post("/v1/graph/match", json={"relationship_type": "owns"})).json()["triples"]
+    steps = [{"from_type": "person", "relationship_types": ["knows"]}, {"to_entity": str(mill)}]
+    pattern = {"path": steps, "at": then}
+    ways = (await rest.client.post("/v1/graph/match/paths", json=pattern)).json()["paths"]
+    nobody = await rest.client.post("/v1/graph/match/paths", json={"path": [{"to_entity": "Nobody"}]})
     of_memory = (await rest.client.get(f"/v1/memories/{memory_id}/graph")).json()
 
     assert [one["name"] for one in places] == ["The Windmill"]
@@ -35,6 +39,8 @@ async def test_the_graph_is_read_from_every_side(rest: Rest) -> None:
     assert [one["id"] for one in path_then["entities"]] == [str(ana), str(piet), str(mill)]
     assert path_now == {"path": None}
     assert [(one["source"]["id"], one["target"]["id"]) for one in matched] == [(str(piet), str(mill))]
+    assert [[one["id"] for one in way["entities"]] for way in ways] == [[str(ana), str(piet), str(mill)]]
+    assert nobody.status_code == 404
     assert {one["id"] for one in of_memory["entities"]} == {str(ana), str(piet), str(mill)}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
-from agent_reminiscence import ActiveMemory, AgentMem, Filter
+from agent_reminiscence import ActiveMemory, AgentMem, Filter, GraphStep
 from tests.support.factories import CHAT, CHAT_KEY, LONG_AGO, RUN, Tenant
 from tests.support.rest import Rest
 
@@ -160,6 +160,17 @@ async def test_reads_answer_what_the_memory_returns(house: tuple[Rest, Tenant]) 
             lambda m: m.admin.graph.shortest_path(whose, has.survivor_id, has.parted_entity_id),
         ),
         ("POST", "/v1/graph/match", {"limit": 5}, "triples", lambda m: m.admin.graph.match(whose, limit=5)),
+        (
+            "POST",
+            "/v1/graph/match/paths",
+            {"path": [{"from_entity": str(has.survivor_id), "direction": "any"}, {"direction": "any"}], "limit": 5},
+            "paths",
+            lambda m: m.admin.graph.match(
+                whose,
+                path=[GraphStep(from_entity=has.survivor_id, direction="any"), GraphStep(direction="any")],
+                limit=5,
+            ),
+        ),
         ("GET", "/v1/profiles", None, "profiles", lambda m: m.admin.profiles.list(whose)),
         ("GET", "/v1/profiles/house", None, None, lambda m: m.admin.profiles.get(whose, "house")),
         (

@@ -45,7 +45,8 @@ def agent_lifecycle(memory: AgentMem, sections: Mapping[str, Any], model: str | 
     from agent_reminiscence.react import ReactMemConfig, create_lifecycle, read_sections
 
     config = read_sections(sections)
-    if isinstance(config, ReactMemConfig) and config.learn_with == "model" and model is None:
+    named = config.learning_model if isinstance(config, ReactMemConfig) and model is None else model
+    if isinstance(config, ReactMemConfig) and config.learn_with == "model" and named is None:
         raise ConfigurationError(
             "the agent of --agent learns with a model; name it with --agent-model, or set learn-with to rules"
         )

@@ -215,6 +215,23 @@ class MemoryGraph:
         limit: int = 100,
     ) -> list[GraphPath]: ...
 
+    @overload
+    async def match(
+        self,
+        external_id: str | int | UUID,
+        from_type: str | None = None,
+        relationship_type: str | None = None,
+        to_type: str | None = None,
+        *,
+        from_properties: Mapping[str, Property] | None = None,
+        relationship_properties: Mapping[str, Property] | None = None,
+        to_properties: Mapping[str, Property] | None = None,
+        path: Sequence[GraphStep | tuple[str | None, str | None, str | None]] | None = None,
+        at: datetime | None = None,
+        min_confidence: float = 0.0,
+        limit: int = 100,
+    ) -> list[GraphTriple] | list[GraphPath]: ...
+
     async def match(
         self,
         external_id: str | int | UUID,

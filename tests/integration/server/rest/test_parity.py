@@ -163,13 +163,9 @@ async def test_reads_answer_what_the_memory_returns(house: tuple[Rest, Tenant]) 
         (
             "POST",
             "/v1/graph/match/paths",
-            {"path": [{"from_entity": str(has.survivor_id), "direction": "any"}], "limit": 5},
+            {"path": [{"direction": "any"}], "limit": 5},
             "paths",
-            lambda m: m.admin.graph.match(
-                whose,
-                path=[GraphStep(from_entity=has.survivor_id, direction="any")],
-                limit=5,
-            ),
+            lambda m: m.admin.graph.match(whose, path=[GraphStep(direction="any")], limit=5),
         ),
         ("GET", "/v1/profiles", None, "profiles", lambda m: m.admin.profiles.list(whose)),
         ("GET", "/v1/profiles/house", None, None, lambda m: m.admin.profiles.get(whose, "house")),

@@ -297,7 +297,6 @@ _MODULES: Final = {
         "AddedMemory",
         "ExportReport",
         "ReadableExportReport",
-        "RecallDay",
         "ImportedMemory",
         "ImportReport",
         "MessageImportReport",

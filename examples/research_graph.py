@@ -1,7 +1,6 @@
 """A LangGraph graph that recalls what earlier threads found out, and stores what this one does.
 
-Run it with `python examples/research_graph.py`; it needs the extra `langgraph`, and `langgraph` itself. The model is
-scripted, so it needs no key: put a chat model of yours in its place.
+Run it with `python examples/research_graph.py`. The model is scripted: put a chat model of yours in its place.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 try:
-    from langchain_core.language_models import BaseChatModel
-    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+    from langchain_core.language_models import BaseChatModel, GenericFakeChatModel
     from langchain_core.messages import AIMessage
     from langgraph.graph import END, START, StateGraph
     from langgraph.runtime import Runtime
@@ -52,8 +50,7 @@ async def recall(state: State, runtime: Runtime[Context]) -> State:
 async def research(state: State, runtime: Runtime[Context]) -> State:
     """Have the model answer."""
     known = "\n".join(state["known"]) or "nothing yet"
-    answer = await runtime.context.model.ainvoke(f"Known:\n{known}\n\nQuestion: {state['question']}")
-    return {"answer": answer.text}
+    return {"answer": (await runtime.context.model.ainvoke(f"Known:\n{known}\n\n{state['question']}")).text}
 
 
 async def store(state: State, runtime: Runtime[Context]) -> None:

@@ -60,7 +60,7 @@ _WRITES_NO_TEXT = {
         "review",
         "run_due",
     ),
-    *("run_worker", "usage", "verify", "verify_erased", "wait_until_idle", "graph"),
+    *("recalls", "run_worker", "stream_memories", "usage", "verify", "verify_erased", "wait_until_idle", "graph"),
     # What keys are called is checked in test_access_keys.py.
     *("can_answer", "config", "health", "keys", "tenants"),
     *("beliefs", "current", "evidence", "holders", "conflicts"),

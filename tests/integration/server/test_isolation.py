@@ -462,6 +462,7 @@ def _bodies(hers: _Hers, upload: bytes, caller: str) -> dict[str, Sequence[Any]]
             {"query": _QUESTION, "profile": f"{_MARK}-profile"},
             {"query": _QUESTION, "run_id": f"{_MARK}-run"},
         ],
+        "StreamQuestion": asked,
         "AnswerQuestion": asked,
         "OutcomeReport": [{"success": False, "note": "Joe was here."}],
         "Pattern": [{}, {"from_type": f"{_MARK}-kind"}, {"from_properties": {f"{_MARK}-name": f"{_MARK}-value"}}],

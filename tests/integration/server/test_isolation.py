@@ -464,7 +464,14 @@ def _bodies(hers: _Hers, upload: bytes, caller: str) -> dict[str, Sequence[Any]]
         ],
         "StreamQuestion": asked,
         "AnswerQuestion": asked,
+        "StreamQuestion": asked,
         "OutcomeReport": [{"success": False, "note": "Joe was here."}],
+        "PathPattern": [
+            {"path": [{"direction": "any"}] * 2},
+            {"path": [{}]},
+            {"path": [{"from_type": f"{_MARK}-kind"}]},
+            {"path": [{"from_entity": _NAMES[0], "direction": "any"}]},
+        ],
         "Pattern": [{}, {"from_type": f"{_MARK}-kind"}, {"from_properties": {f"{_MARK}-name": f"{_MARK}-value"}}],
         "Erasure": [
             {"memory_id": first, "dry_run": True},

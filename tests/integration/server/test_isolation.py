@@ -462,7 +462,6 @@ def _bodies(hers: _Hers, upload: bytes, caller: str) -> dict[str, Sequence[Any]]
             {"query": _QUESTION, "profile": f"{_MARK}-profile"},
             {"query": _QUESTION, "run_id": f"{_MARK}-run"},
         ],
-        "StreamQuestion": asked,
         "AnswerQuestion": asked,
         "StreamQuestion": asked,
         "OutcomeReport": [{"success": False, "note": "Joe was here."}],

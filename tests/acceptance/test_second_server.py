@@ -95,7 +95,7 @@ async def test_a_database_without_the_schema_says_what_to_run(server: Server, co
 
 @BOTH_SERVERS
 async def test_another_embedder_than_the_schemas_is_refused(config: Callable[..., Config]) -> None:
-    """Vectors of two models cannot be compared, so they never meet in one table. An empty database takes the new one."""
+    """Vectors of two models cannot be compared, so they never meet in one table; an empty database takes the new."""
     async with AgentMem(config()) as memory:
         await memory.create_active_memory("agent-1", "Tea", "The jasmine tea is in the blue tin.")
     with pytest.raises(ConfigurationError, match=r"'hash-64' with 64 dimensions.*'hash-32' is configured"):

@@ -48,7 +48,11 @@ def _expected() -> set[str]:
         if path.is_file()
     }
     words = {path.relative_to(ROOT).as_posix() for path in (ROOT / PACKAGE / "text").rglob("*.txt")}
-    rules = {path.relative_to(ROOT).as_posix() for path in (ROOT / PACKAGE / "redaction").rglob("*.toml")}
+    rules = {
+        path.relative_to(ROOT).as_posix()
+        for folder in ("redaction", "react/sensitive")
+        for path in (ROOT / PACKAGE / folder).rglob("*.toml")
+    }
     return modules | statements | inspector | words | rules | {f"{PACKAGE}/py.typed"}
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from agent_reminiscence.exceptions import ConfigurationError
 from agent_reminiscence.react.ending import EndSign
 from agent_reminiscence.react.prompts import DEFAULT_PERSONA, ReactPrompts
-from agent_reminiscence.react.sensitive import SensitiveKind
+from agent_reminiscence.react.sensitive import KINDS, SensitiveKind
 
 type MemoryMode = Literal["off", "read", "write"]
 type MemoryTool = Literal["retrieve_facts", "recall_episodes", "store_fact"]
@@ -137,7 +137,8 @@ class ReactMemConfig(AgentConfig):
         default=None, gt=0, description="Facts and episodes that were shown with no question for so long go."
     )
     allow_sensitive: frozenset[SensitiveKind] = Field(
-        default=frozenset(), description="Kinds of sensitive facts that may be extracted: secret, health, payment."
+        default=frozenset(),
+        description=f"Kinds of sensitive facts that may be extracted, of {', '.join(KINDS)}; all others are refused.",
     )
     learning_model: str | None = Field(
         default=None, min_length=1, description="The name of the model that draws facts and lessons; None: the agent's."
@@ -163,6 +164,18 @@ class ReactMemConfig(AgentConfig):
     def _read_off(cls, value: object) -> object:
         # What YAML 1.1 makes of an unquoted off.
         return "off" if value is False else value
+
+    @field_validator("allow_sensitive", mode="before")
+    @classmethod
+    def _check_kinds(cls, value: object) -> object:
+        """Say which kinds there are: pydantic's message names neither the unknown one nor the way out."""
+        known = ", ".join(KINDS)
+        if isinstance(value, str):
+            raise ValueError(f"must be a list of kinds, not {value!r}; there are {known}")
+        for kind in value if isinstance(value, list | tuple | set | frozenset) else ():
+            if kind not in KINDS:
+                raise ValueError(f"there is no kind of sensitive facts {kind!r}; there are {known}")
+        return value
 
     @field_validator("working_memory_threshold")
     @classmethod

@@ -19,7 +19,7 @@ from agent_reminiscence.react.journal import Finished, Learned
 from agent_reminiscence.react.models import AgentStep, ConversationMemory, Fact
 from agent_reminiscence.react.prompts import ReactPrompts
 from agent_reminiscence.react.rendering import summary_line
-from agent_reminiscence.react.sensitive import SensitiveKind, sensitive_kinds
+from agent_reminiscence.react.sensitive import KINDS, SensitiveKind, sensitive_kinds, told
 from agent_reminiscence.react.shortened import one_line, shortened, shown_line
 from agent_reminiscence.react.stated_facts import stated_facts
 from agent_reminiscence.react.steps import call_text
@@ -108,16 +108,24 @@ class _Drawn(BaseModel):
 
 
 class LearningByModel:
-    """A model draws facts and lessons, in one request for each invocation."""
+    """A model draws facts and lessons, in one request for each invocation.
 
-    def __init__(self, model: ChosenModel, prompts: ReactPrompts) -> None:
+    Args:
+        allowed: The kinds of sensitive things that may be drawn; the model is told to leave the others out.
+    """
+
+    def __init__(
+        self, model: ChosenModel, prompts: ReactPrompts, allowed: frozenset[SensitiveKind] = frozenset()
+    ) -> None:
         self._model = model
         self._prompts = prompts
+        self._allowed = allowed
 
     async def learn(self, finished: Finished, known: Sequence[Fact], *, facts: bool, episode: bool) -> Learned:
         """Ask the model, with the transcript as it was recorded: without secrets."""
         wanted = [self._prompts.extraction] if facts else ["Leave the facts empty."]
         wanted.append(self._prompts.reflection if episode else "Leave success, outcome and lessons empty.")
+        wanted.extend(self._refused())
         prompt = [wrap(TRANSCRIPT, _transcript(finished))]
         if known:
             prompt.append(wrap(KNOWN, "\n".join(f"- {shown_line(fact.content)}" for fact in known)))
@@ -137,13 +145,19 @@ class LearningByModel:
         if facts:
             listed = "\n".join(f"{number}. {shown_line(fact.content)}" for number, fact in enumerate(facts, start=1))
             prompt.append(wrap(KNOWN, listed))
-        return await self._ask(self._prompts.promotion, "\n\n".join(prompt), Closing)
+        wanted = [self._prompts.promotion, *self._refused()]
+        return await self._ask("\n\n".join(wanted), "\n\n".join(prompt), Closing)
 
     async def summarise(self, summary: str, steps: Sequence[tuple[int, AgentStep]]) -> str:
         """The summary of earlier steps, with some more."""
         told = [f"So far: {summary}"] if summary else []
         told.extend(f"{number}. {_step(step)}" for number, step in steps)
         return (await self._ask(self._prompts.summary, wrap(TRANSCRIPT, "\n".join(told)), _Summary)).summary
+
+    def _refused(self) -> list[str]:
+        """What the model is to leave out, in its own words for each kind; empty if every kind is allowed."""
+        refused = [f"- {told(kind)}" for kind in KINDS if kind not in self._allowed]
+        return ["\n".join([self._prompts.sensitive, *refused])] if refused else []
 
     async def _ask[T: BaseModel](self, instructions: str, prompt: str, answer: type[T]) -> T:
         agent: Agent[None, Any] = Agent(

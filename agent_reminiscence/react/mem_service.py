@@ -117,7 +117,7 @@ class ReactMemService(Service[ReactMemAgentManager]):
         super().__init__(manager, *dict.fromkeys(one for one in (reasons, learns, sums_up) if one is not None))
         learning: Learning = LearningByRules()
         if self._config.learn_with == "model":
-            learning = LearningByModel(learns, prompts)
+            learning = LearningByModel(learns, prompts, self._config.allow_sensitive)
         self._journal = Journal(memory)
         self.lifecycle = Lifecycle(
             memory,

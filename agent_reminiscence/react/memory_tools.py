@@ -84,7 +84,7 @@ def memory_toolset(
             fact_content: One short sentence that can be understood by itself.
         """
         if forbidden := sensitive_kinds(fact_content) - allowed:
-            return f"Not stored: facts about {', '.join(sorted(forbidden))} are not kept."
+            return f"Not stored: facts about {', '.join(sorted(forbidden)).replace('_', ' ')} are not kept."
         try:
             if ctx.deps.may_store is not None and not await ctx.deps.may_store():
                 return "Not stored: the memory was switched off, or something in it erased."

@@ -25,6 +25,7 @@ class ReactPrompts(StrictModel):
         extraction: Instructions for extracting facts, after the answer.
         reflection: Instructions for drawing lessons from a task, after the answer.
         promotion: Instructions for what is worth keeping of a whole conversation.
+        sensitive: Heading of the kinds of sensitive things that are left out of all three, which follow one a line.
         summary: Instructions for summarising steps that no longer fit.
     """
 
@@ -53,6 +54,10 @@ class ReactPrompts(StrictModel):
         "A conversation has ended; you are given its invocations. If they served one theme, name it, say how it ended,"
         " and draw at most three lessons for a similar conversation. List the facts about the user that will still"
         " matter in a month, from those that are given."
+    )
+    sensitive: str = (
+        "Keep sensitive things about people out of everything you write, whoever they are about, and do not hint at"
+        " them. Leave out a fact, a lesson or an outcome that needs one of these:"
     )
     summary: str = (
         "Summarise the steps of a task for the agent that goes on with it: what was found out, with names and figures,"

@@ -4,40 +4,74 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal
 
-type SensitiveKind = Literal["secret", "health", "payment"]
+type SensitiveKind = Literal[
+    "secret",
+    "health",
+    "payment",
+    "identity",
+    "contact",
+    "belief",
+    "origin",
+    "sex_life",
+    "criminal",
+    "minor",
+    "location",
+]
 
 # How far before and after a word its context reaches.
 _REACH: Final = 80
-_CLAUSE_END: Final = re.compile(r"[.!?;\n](?=\s|$)")
+# A full stop behind a day or another small number ends no clause: "am 12. Mai".
+_CLAUSE_END: Final = re.compile(r"(?:(?<!\b\d)(?<!\b\d\d)\.|[!?;\n])(?=\s|$)")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rule:
     """Words that tell a kind.
 
+    Its expressions are compiled when a text first needs them: most texts contain no stem of most rules.
+
     Attributes:
-        stems: Whatever the words match contains one of them, which is found much faster; none if there are too many.
-        words: Looked for in the folded text.
-        near: Must be in the same clause, which includes the words themselves.
-        unless: Must not be in it.
+        stems: Sets of plain texts, of each of which a statement that meets the rule contains one. Looking for them is
+            much faster than for the words.
+        words_expression: Looked for in the folded text.
+        near_expression: Must be in the same clause, which includes the words themselves.
+        unless_expression: Must not be in it.
         may_be_a_topic: Whether somebody may work on it or read about it, which tells nothing about the person.
-        cased: Whether capitals count.
+        cased: Whether the capitals of the words count.
     """
 
     kind: SensitiveKind
-    stems: tuple[str, ...]
-    words: re.Pattern[str]
-    near: re.Pattern[str] | None = None
-    unless: re.Pattern[str] | None = None
+    stems: tuple[tuple[str, ...], ...]
+    words_expression: str
+    near_expression: str | None = None
+    unless_expression: str | None = None
     may_be_a_topic: bool = False
     cased: bool = False
 
+    @cached_property
+    def words(self) -> re.Pattern[str]:
+        """The compiled `words_expression`."""
+        return re.compile(self.words_expression)
+
+    @cached_property
+    def near(self) -> re.Pattern[str] | None:
+        """The compiled `near_expression`; capitals do not count."""
+        return self._compiled(self.near_expression)
+
+    @cached_property
+    def unless(self) -> re.Pattern[str] | None:
+        """The compiled `unless_expression`; capitals do not count."""
+        return self._compiled(self.unless_expression)
+
+    def _compiled(self, expression: str | None) -> re.Pattern[str] | None:
+        flags = re.IGNORECASE if self.cased else re.NOFLAG
+        return None if expression is None else re.compile(expression, flags)
+
     def is_met_by(self, text: str) -> bool:
         """Whether the words occur somewhere in the right company."""
-        if self.stems and not any(stem in text for stem in self.stems):
-            return False
         return any(self._holds(text, match) for match in self.words.finditer(text))
 
     def _holds(self, text: str, match: re.Match[str]) -> bool:
@@ -59,27 +93,6 @@ def _is_topic(before: str, after: str) -> bool:
     if own is not None and _TOPIC.search(own["between"]) is None:
         return False
     return _TOPIC.search(before) is not None or _TOPIC_VERB_AFTER.search(after) is not None
-
-
-def rule(
-    kind: SensitiveKind,
-    stems: str,
-    *words: str,
-    near: str | None = None,
-    unless: str | None = None,
-    topic: bool = False,
-    cased: bool = False,
-) -> Rule:
-    """A rule from texts: stems with spaces between them, patterns for the rest."""
-    return Rule(
-        kind,
-        tuple(stems.split()),
-        re.compile("|".join(words)),
-        near=None if near is None else re.compile(near),
-        unless=None if unless is None else re.compile(unless),
-        may_be_a_topic=topic,
-        cased=cased,
-    )
 
 
 # Words of the field in which somebody works or of what is read, made or paid for there.

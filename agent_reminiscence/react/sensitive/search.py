@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Final
 
-from agent_reminiscence.react.sensitive.health import HEALTH_RULES
-from agent_reminiscence.react.sensitive.payment import PAYMENT_RULES
-from agent_reminiscence.react.sensitive.rules import SensitiveKind
-from agent_reminiscence.react.sensitive.secret import SECRET_RULES
-from agent_reminiscence.redaction.personal import PERSONAL_NAMES
-from agent_reminiscence.redaction.search import find_in_each
+from agent_reminiscence.react.sensitive.data import rules
+from agent_reminiscence.react.sensitive.rules import Rule, SensitiveKind
+from agent_reminiscence.react.sensitive.stems import StemIndex
+from agent_reminiscence.redaction.personal import PERSONAL_RULES
+from agent_reminiscence.redaction.rules import RULES as SECRET_RULES
+from agent_reminiscence.redaction.search import RuleSet, find_in_each
 
-RULES: Final = (*SECRET_RULES, *HEALTH_RULES, *PAYMENT_RULES)
-
-# The redactor's rules for payment and for personal data, of which most is not sensitive; all others are for secrets.
-_REDACTED_PAYMENT: Final = frozenset({"iban", "payment-card", "us-bank-account"})
-_REDACTED_HEALTH: Final = frozenset({"health-number"})
-_REDACTED_PERSONAL: Final = frozenset(PERSONAL_NAMES)
+# What the redactor's rules for payment and for personal data find; all its other rules find secrets.
+_FOUND_BY: Final[dict[str, SensitiveKind]] = {
+    "iban": "payment",
+    "payment-card": "payment",
+    "us-bank-account": "payment",
+    "email-address": "contact",
+    "phone-number": "contact",
+    "postal-address": "contact",
+    "social-security-number": "identity",
+    "passport-number": "identity",
+    "health-number": "health",
+}
 _REDACTED: Final = re.compile(r"\[redacted:([^\]\s]{1,64})\]")
 # Both ways to write an umlaut become one.
 _SPELLED_OUT: Final = str.maketrans(
@@ -37,20 +45,44 @@ def sensitive_kinds(text: str) -> frozenset[SensitiveKind]:
     Args:
         text: One sentence or a few. Any length is accepted; the time grows in proportion to it.
     """
-    names = [one.rule for one in find_in_each([text])[0]] + _REDACTED.findall(text)
-    found = {kind for kind in map(_kind_of_rule, names) if kind is not None}
+    names = [one.rule for one in find_in_each([text], _redactor_rules())[0]] + _REDACTED.findall(text)
+    found = {_FOUND_BY.get(name, "secret") for name in names}
     cased = folded(text)
-    lowered = cased.lower()
-    for rule in RULES:
-        if rule.kind not in found and rule.is_met_by(cased if rule.cased else lowered):
-            found.add(rule.kind)
+    for seen, table in zip((cased, cased.lower()), _tables(), strict=True):
+        for rule in table.candidates(seen):
+            if rule.kind not in found and rule.is_met_by(seen):
+                found.add(rule.kind)
     return frozenset(found)
 
 
-def _kind_of_rule(name: str) -> SensitiveKind | None:
-    if name in _REDACTED_PERSONAL:
-        return "health" if name in _REDACTED_HEALTH else None
-    return "payment" if name in _REDACTED_PAYMENT else "secret"
+class _Table:
+    """Rules, and in which texts they may be met."""
+
+    def __init__(self, table: Iterable[Rule]) -> None:
+        self._rules = tuple(table)
+        self._stems = StemIndex([stems for rule in self._rules for stems in rule.stems])
+
+    def candidates(self, text: str) -> Iterator[Rule]:
+        """The rules of which each set of stems has one in `text`."""
+        found = self._stems.found_in(text)
+        first = 0
+        for rule in self._rules:
+            last = first + len(rule.stems)
+            if found.issuperset(range(first, last)):
+                yield rule
+            first = last
+
+
+@cache
+def _tables() -> tuple[_Table, _Table]:
+    """The rules for which capitals count, and the others."""
+    return _Table(rule for rule in rules() if rule.cased), _Table(rule for rule in rules() if not rule.cased)
+
+
+@cache
+def _redactor_rules() -> RuleSet:
+    """The rules for secrets and all those for personal data, whatever the redactor is set to remove."""
+    return RuleSet((*SECRET_RULES, *PERSONAL_RULES))
 
 
 def folded(text: str) -> str:

@@ -57,6 +57,11 @@ def test_kebab_case_and_snake_case_are_the_same() -> None:
         ({"agent-mem": {"working-memory-threshold": 0}}, "working-memory-threshold"),
         ({"agent-mem": {"working-memory-threshold": 1.5}}, "working-memory-threshold"),
         ({"agent-mem": {"memory-tools": ["forget"]}}, "memory-tools"),
+        (
+            {"agent-mem": {"allow-sensitive": ["helth"]}},
+            "no kind of sensitive facts 'helth'; there are secret, health, ",
+        ),
+        ({"agent-mem": {"allow-sensitive": "health"}}, "must be a list of kinds, not 'health'; there are secret, "),
         ({"agent": ["max-iterations"]}, "must be a mapping"),
     ],
 )

@@ -237,9 +237,9 @@ def test_the_setting_is_for_the_default_redactor() -> None:
         AgentMem(Config(redaction_personal="all", redaction=False))
 
 
-def test_a_redacted_telephone_is_no_secret_of_a_statement() -> None:
-    """What is left out as sensitive is about secrets, health and payment."""
-    assert sensitive_kinds("Her number is [redacted:phone-number].") == frozenset()
+def test_a_placeholder_is_as_sensitive_as_what_it_replaced() -> None:
+    """A redacted telephone number is no secret of a statement, but still says that there is one."""
+    assert sensitive_kinds("Her number is [redacted:phone-number].") == {"contact"}
     assert sensitive_kinds("It is [redacted:health-number].") == {"health"}
 
 

@@ -57,6 +57,7 @@ class Brain:
     Attributes:
         asked: The requests of agents.
         transcripts: What it was shown to learn from, and to close.
+        told: Its instructions for that.
         model: To pass to a service.
     """
 
@@ -74,6 +75,7 @@ class Brain:
         self.summarise = summarise
         self.asked: list[Asked] = []
         self.transcripts: list[str] = []
+        self.told: list[str] = []
         self.model = FunctionModel(self._answer, stream_function=self._stream, model_name="brain")
 
     async def _answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -89,6 +91,7 @@ class Brain:
             given: Mapping[str, Any] = {"summary": self.summarise(prompt)}
         else:
             self.transcripts.append(prompt)
+            self.told.append(info.instructions or "")
             given = self.close(prompt) if "theme" in fields else self.learn(prompt)
         return ModelResponse(parts=[ToolCallPart(output.name, dict(given))])
 

@@ -27,6 +27,8 @@ from agent_reminiscence.react import (
 )
 from agent_reminiscence.react.config import MemoryMode
 from agent_reminiscence.react.journal import FINISHED, LEARNED, RECORDED
+from agent_reminiscence.react.prompts import ReactPrompts
+from agent_reminiscence.react.sensitive import KINDS, told
 from agent_reminiscence.text.tokens import count_tokens
 from tests.support.brain import Asked, Brain, act, texts_of
 
@@ -361,6 +363,34 @@ async def test_secrets_and_sensitive_facts_are_not_kept(memory: AgentMem) -> Non
         await agent.answer(_request("Go on."))
     kept = {fact.content for fact in await memory.get_active_memories(_SCOPE, key_prefix="fact/")}
     assert kept == {"Ana likes tea.", "Ana has diabetes."}
+
+
+async def test_the_model_is_told_what_to_leave_out_and_what_it_draws_is_checked(memory: AgentMem) -> None:
+    """Kinds that a deployment allows are not named; what a model draws all the same is refused."""
+    facts = ["Ana likes tea.", "Ana is Catholic.", "Ana was convicted of fraud.", "Her daughter Mia is six."]
+    brain = Brain(lambda _: "noted", learn=lambda _: {"facts": facts}, close=lambda _: {"theme": "Tea"})
+    config = ReactMemConfig(allow_sensitive=frozenset({"belief"}))
+    async with ReactMemService(brain.model, memory, config=config) as agent:
+        await agent.answer(_request())
+        await agent.drain()
+        await agent.lifecycle.end_conversation("ana", "c-1")
+
+    kept = {fact.content for fact in await memory.get_active_memories(_SCOPE, key_prefix="fact/")}
+    assert kept == {"Ana likes tea.", "Ana is Catholic."}
+    assert len(brain.told) == 2
+    for instructions in brain.told:
+        assert [kind for kind in KINDS if told(kind) not in instructions] == ["belief"]
+
+
+async def test_with_every_kind_allowed_the_model_is_told_of_none(memory: AgentMem) -> None:
+    """There is no heading without a list."""
+    brain = Brain(lambda _: "noted")
+    config = ReactMemConfig(allow_sensitive=frozenset(KINDS))
+    async with ReactMemService(brain.model, memory, config=config) as agent:
+        await agent.answer(_request())
+
+    assert brain.told
+    assert all(ReactPrompts().sensitive not in instructions for instructions in brain.told)
 
 
 async def test_without_a_model_rules_quote_the_user(memory: AgentMem) -> None:

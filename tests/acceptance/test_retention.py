@@ -251,6 +251,26 @@ async def test_what_was_archived_has_its_time_to_live_from_then(
         assert (await memory.admin.history(TENANT, lasting.id)).versions
 
 
+async def test_a_cancelled_review_forgets_no_use(opened: Opened, clock: SetClock) -> None:
+    """What was recalled before it is spared later, wherever it was cancelled."""
+    words = ("otter", "walrus", "llama", "heron", "badger")
+    async with opened(active_ttl_days=5, retention="erase") as memory:
+        for word in words:
+            await memory.create_active_memory(TENANT, word, f"The {word} sleeps in the harbour of Faro.")
+        clock.advance(4 * DAY)
+        for steps, word in enumerate(words, start=1):
+            await memory.retrieve_memories(TENANT, f"Where does the {word} sleep?", limit=1)
+            review = asyncio.create_task(memory.admin.review(TENANT))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            review.cancel()
+            await asyncio.wait([review])
+            assert review.cancelled()
+        clock.advance(2 * DAY)
+
+        assert (await memory.admin.review(TENANT)).memories_erased == 0
+
+
 async def test_without_a_limit_of_its_own_nothing_is_erased(opened: Opened, clock: SetClock) -> None:
     """The setting says what happens to what is over, and nothing is over by itself; nor is what other limits ended."""
     async with opened(active_ttl_days=1) as memory:

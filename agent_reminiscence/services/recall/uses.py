@@ -139,6 +139,16 @@ class UseRecorder:
             if self._pending:
                 self._set_timer()
 
+    async def write_now(self) -> None:
+        """Write all that was counted so far, at once. If the caller is cancelled, the writing goes on."""
+        while self._task is not None:
+            await asyncio.shield(self._task)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._begin_write()
+        if self._task is not None:
+            await asyncio.shield(self._task)
+
     async def write(self) -> None:
         """Write all that was counted so far; what the store does not accept is dropped."""
         async with self._writing:

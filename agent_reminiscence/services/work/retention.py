@@ -84,7 +84,7 @@ class Retention:
     async def count_uses(self) -> None:
         """Write what this process has recalled lately, where it decides what is erased."""
         if self._erases:
-            await self._uses.write()
+            await self._uses.write_now()
 
     async def erase_due(self, external_id: str) -> int:
         """Erase up to 5,000 memories that are over, in one transaction, unless an erasure was lately; returns how many.

@@ -1,9 +1,15 @@
 -- name: add_recalls
--- Only of a tenant that has a ledger: others were most likely mistyped.
+-- Only of a tenant that has something in its ledger: others were most likely mistyped, or erased since they asked.
 INSERT INTO recall_day (external_id, day, answered, found, durations)
 SELECT s.external_id, $(day)p::date, $(answered)p::bigint, $(found)p::bigint, $(durations)p::bigint[]
 FROM memory_stream AS s
 WHERE s.external_id = $(external_id)p
+    AND EXISTS (
+        SELECT
+        FROM memory_event AS e
+        WHERE e.external_id = $(external_id)p AND e.salt IS NOT NULL
+            AND e.kind NOT IN ('memory.erased', 'memory.graph_erased')
+    )
 ON CONFLICT (external_id, day) DO UPDATE
 SET answered = recall_day.answered + EXCLUDED.answered,
     found = recall_day.found + EXCLUDED.found,

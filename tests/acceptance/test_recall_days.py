@@ -94,6 +94,16 @@ async def test_erasing_a_tenant_takes_its_questions(memory: AgentMem) -> None:
     assert await memory.admin.recalls("agent-1") == []
 
 
+async def test_questions_asked_just_before_an_erasure_do_not_come_back(memory: AgentMem) -> None:
+    """They are counted in memory, and written after the tenant is gone."""
+    await memory.create_active_memory("agent-1", "Tea", "The jasmine tea is in the blue tin.")
+    await memory.retrieve_memories("agent-1", "Where is the jasmine tea?")
+    await memory.admin.erase("agent-1")
+    await memory._ready().uses.write()
+
+    assert await memory.admin.recalls("agent-1") == []
+
+
 @pytest.mark.parametrize("days", [0, 801, "7", None])
 async def test_a_wrong_number_of_days_is_refused(memory: AgentMem, days: object) -> None:
     """The message names the limits."""

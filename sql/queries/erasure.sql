@@ -146,8 +146,9 @@ WHERE external_id = $(external_id)p AND event_id = ANY($(event_ids)p::text[]::uu
 
 -- name: find_before
 -- What was recorded before a moment: memories that nothing has been written to since, and single events. Of those, what costs
--- of models were and how entities were merged, which hold no text, stay; the definition of a profile stays in force; and the
--- end of a relationship stays as long as a memory states that relationship. Parts of a divided payload go with it.
+-- of models were and how entities were merged, which hold no text, stay; the definition of a profile stays in force; the end
+-- of a relationship stays as long as a memory states that relationship; and what says which turns a model has read, or is still
+-- to read, stays as long as the conversation. Parts of a divided payload go with it.
 WITH memory AS MATERIALIZED (
     SELECT memory_id
     FROM reminiscence.memory_event
@@ -183,7 +184,13 @@ WHERE e.external_id = $(external_id)p AND e.memory_id IS NULL AND e.salt IS NOT 
             WHERE g.external_id = $(external_id)p AND g.item_id::text = e.payload ->> 'relationship_id'
                 AND c.memory_id::text NOT IN (SELECT memory.memory_id FROM memory)
         )
-        ELSE true
+        ELSE e.kind NOT IN ('memory.remember_asked', 'memory.remembered') OR NOT EXISTS (
+            SELECT
+            FROM reminiscence.memory_event AS said
+            WHERE said.external_id = $(external_id)p AND said.conversation_id = e.conversation_id AND said.position > 0
+                AND said.kind IN ('memory.created', 'memory.appended') AND said.salt IS NOT NULL
+                AND said.memory_id NOT IN (SELECT memory.memory_id FROM memory)
+        )
     END;
 
 -- name: find_by_text

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ def _create(title: str, content: str, *messages: int) -> Step:
     return call("create_active_memory", title=title, content=content, why="Said so.", messages=list(messages))
 
 
+_READING = [EventKind.REMEMBER_ASKED, EventKind.REMEMBERED]
 _LISBON = (_create("Holidays", "Ines flies to Lisbon in May.", 1), _DONE)
 
 
@@ -341,6 +343,24 @@ async def test_what_is_erased_while_the_model_reads_does_not_come_back(config: M
         assert await memory.get_active_memories("agent-1") == []
         assert await _events(memory, EventKind.REMEMBERED) == []
         assert "Lisbon" not in str(await memory.ledger.read("agent-1"))
+
+
+async def test_a_conversation_of_which_the_rest_stays_is_still_read(config: MakeConfig) -> None:
+    """Erasing what is older keeps a conversation that goes on, and with it that a model is to read it."""
+    model = ScriptedModel(*_LISBON)
+    async with _memory(config, model) as memory:
+        chat = memory.conversation("agent-1", "chat-7", remember=True)
+        await chat.add("user", "I fly to Lisbon in May.")
+        (*_, last) = await memory.ledger.read("agent-1")
+        await chat.add("user", "With my sister.")
+        receipt = await memory.admin.erase("agent-1", before=last.recorded_at + timedelta(microseconds=1))
+        assert receipt.events == ()
+        await asyncio.sleep(0.4)
+        await _work(memory)
+
+        assert await _titles(memory) == ["Conversation", "Holidays"]
+        await memory.admin.erase("agent-1", before=datetime.now(UTC))
+        assert {str(event.payload) for event in await memory.ledger.read("agent-1", kinds=_READING)} == {"{}"}
 
 
 async def test_an_archived_conversation_is_not_read(config: MakeConfig) -> None:

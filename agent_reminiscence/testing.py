@@ -68,6 +68,8 @@ _SETTINGS: Final[Mapping[str, Any]] = {
 }
 _PREFIX: Final = "REMINISCENCE_"
 _FIRST_EVENT_AT: Final = datetime(2026, 1, 1, tzinfo=UTC)
+# Their minutes still fit into a datetime.
+_LAST_POSITION: Final = 1_000_000_000
 _SALT: Final = bytes(16)
 _positions = count(1)
 
@@ -90,10 +92,9 @@ def make_event(
         kind: Such as "agent.spoke".
         text: What stands under `text` in the payload, or the whole payload.
         actor: Who did it.
-        turn: Its turn.
-        position: Its place in the ledger, from 1, of which its id follows: `UUID(int=position)`. None is the one after
-            the last event that was given a place like that in this process, so that events are in the order in which
-            they were made.
+        turn: Its turn, from 0.
+        position: Its place in the ledger, from 1 to 1,000,000,000; its id is `UUID(int=position)`. None is the next place
+            in this process, so that events are in the order in which they were made.
         external_id: Whose ledger it belongs to.
         conversation_id: Its conversation.
         source: Where it came from.
@@ -103,10 +104,12 @@ def make_event(
         The event, with a true digest. Its `chain` is that of a first event, whatever its position.
 
     Raises:
-        InvalidInputError: No ledger would hold such an event: of this kind, at this position or time, or with a payload
-            that is not JSON.
+        InvalidInputError: No ledger would hold such an event: an argument is one that `ledger.append` refuses, or the
+            position is out of range.
     """
-    place = validation.whole_number("position", next(_positions) if position is None else position, minimum=1)
+    place = validation.whole_number(
+        "position", next(_positions) if position is None else position, minimum=1, maximum=_LAST_POSITION
+    )
     moment = validation.optional_moment("occurred_at", occurred_at) or _FIRST_EVENT_AT + timedelta(minutes=place)
     payload = {"text": text} if isinstance(text, str) else text
     event = Event(
@@ -115,10 +118,10 @@ def make_event(
         kind=kind if kind in list(EventKind) else validation.event_kind(kind),
         payload=validation.json_object("text", payload, MAX_EVENT_PAYLOAD_BYTES),
         occurred_at=moment,
-        source=source,
-        actor=actor,
-        conversation_id=conversation_id,
-        turn=turn,
+        source=validation.source(source),
+        actor=validation.optional_identifier("actor", actor),
+        conversation_id=validation.optional_identifier("conversation_id", conversation_id),
+        turn=None if turn is None else validation.whole_number("turn", turn, minimum=0, maximum=2**31 - 1),
         position=place,
         recorded_at=moment,
         salt=_SALT,

@@ -273,6 +273,13 @@ def test_events_by_hand_are_as_a_ledger_returns_them() -> None:
         ({"kind": "memory.thought"}, "kind 'memory.thought' begins with 'memory.'"),
         ({"kind": "agent.spoke", "text": {"at": object()}}, "text holds an object, which is not JSON"),
         ({"kind": "agent.spoke", "position": 0}, "position must be"),
+        ({"kind": "agent.spoke", "position": 10**12}, "position must be"),
+        ({"kind": "agent.spoke", "turn": -1}, "turn must be"),
+        ({"kind": "agent.spoke", "turn": "5"}, "turn must be a whole number"),
+        ({"kind": "agent.spoke", "actor": ""}, "actor must not be empty"),
+        ({"kind": "agent.spoke", "actor": 5}, "actor must be"),
+        ({"kind": "agent.spoke", "conversation_id": ""}, "conversation_id must not be empty"),
+        ({"kind": "agent.spoke", "source": "wizard"}, "source 'wizard' is unknown"),
         ({"kind": "agent.spoke", "occurred_at": datetime(2026, 1, 1)}, "occurred_at"),  # noqa: DTZ001 - refused
     ],
 )

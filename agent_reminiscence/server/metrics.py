@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from fastapi import FastAPI, Request
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
@@ -28,6 +28,8 @@ NO_ROUTE: Final = "none"
 _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _JOB_STATES: Final = ("waiting", "running", "failed")
+
+_Via = Literal["rest", "mcp", "inspector"]
 
 type Reason = Literal["head-too-slow", "crowded-out", "answer-not-read"]
 """Why the server closed a connection that its client had left open."""
@@ -83,6 +85,10 @@ class Metrics:
             ("via", "found"),
             registry=registry,
         )
+        # From the start, because a share of what is absent is no share: nothing found would look like no figures.
+        for via in get_args(_Via):
+            for found in ("yes", "no"):
+                self._recalls.labels(via, found)
         self._store_up = Gauge("reminiscence_store_up", "Whether the store answers.", registry=registry)
         self._worker_up = Gauge(
             "reminiscence_worker_up",
@@ -108,7 +114,7 @@ class Metrics:
             "reminiscence_tenants_without_vectors", "Tenants of whom vectors could not be made.", registry=registry
         )
 
-    def recalled(self, via: Literal["rest", "mcp", "inspector"], *, found: bool) -> None:
+    def recalled(self, via: _Via, *, found: bool) -> None:
         """Count a question. Whoever answers one calls this.
 
         Args:

@@ -711,6 +711,9 @@ async def test_figures_have_routes_and_no_paths(stage: _Stage) -> None:
         'reminiscence_http_request_duration_seconds_count{method="GET",route="/v1/things/{name}"} 2.0',
         'reminiscence_jobs{state="waiting"} 0.0',
         "reminiscence_store_up 1.0",
+        # A share of what is absent is no share, so these are there before the first question.
+        'reminiscence_recalls_total{found="yes",via="mcp"} 0.0',
+        'reminiscence_recalls_total{found="no",via="rest"} 0.0',
     ):
         assert line in text.splitlines()
 

@@ -12,6 +12,7 @@ from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.event_text import event_text
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.text.folding import fold_text
+from agent_reminiscence.text.storable import storable_text
 from agent_reminiscence.views.reflection import reflection_payload
 from agent_reminiscence.views.visibility import Visibility
 
@@ -67,7 +68,8 @@ def payload_of(
     own = {number for number, event in by_number.items() if event.kind == REFLECTED and event.actor == agent_name}
     others = {number for number, event in by_number.items() if event.kind == REFLECTED and event.actor != agent_name}
     based_on = [number for number in dict.fromkeys(plan.based_on) if number in by_number]
-    belief = " ".join((plan.belief or "").split())
+    # A model may answer anything, also halves of characters.
+    belief = " ".join(storable_text(plan.belief or "").split())
     held = {fold_text(event_text(by_number[number])) for number in own}
     if not belief or fold_text(belief) in held or own.issuperset(based_on):
         return None

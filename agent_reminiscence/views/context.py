@@ -173,7 +173,15 @@ class ContextBuilder:
             None if the prompt asked for none, or the agent concluded nothing, or nothing that rests on what it was
             shown. Numbers that the prompt did not show are left out. Otherwise the payload also names all that was
             shown (`rests_on`): erasing any of it erases the reflection, which may repeat it.
+
+        Raises:
+            InvalidInputError: The answer is neither a `ReflectionPlan` nor None.
         """
+        if answer is not None and not isinstance(answer, ReflectionPlan):
+            raise InvalidInputError(
+                f"answer must be a ReflectionPlan or None, not {type(answer).__name__}; declare the field as"
+                " `reflection: ReflectionPlan | None = None`"
+            )
         if answer is None or not context.asks_to_reflect:
             return None
         return payload_of(answer, self.manifest.name, context.numbered, context.shown, self.visibility)
@@ -391,8 +399,8 @@ def _value(name: str, value: object) -> str:
     if isinstance(value, str):
         return value
     try:
-        return json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError) as error:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(f"scene[{name!r}] must be text or JSON: {error}") from None
 
 

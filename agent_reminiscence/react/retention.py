@@ -113,26 +113,37 @@ class Retention:
         episodes: Sequence[ActiveMemory],
         over: Sequence[ConversationOutline],
     ) -> Removed:
-        """Erase memories and conversations in one transaction: a crash leaves all of them, for the next time."""
+        """Erase memories and conversations in one transaction: a crash leaves all of them, for the next time.
+
+        Of very many notes, those that do not fit go before: they are found by their facts, which are then still there.
+        """
         facts, episodes = facts[:_MAX_MEMORIES], episodes[: _MAX_MEMORIES - len(facts[:_MAX_MEMORIES])]
         waiting = await self._journal.unrecorded(external_id)
-        events = await self._find_notes(external_id, facts, episodes, waiting)
+        notes = sorted(await self._find_notes(external_id, facts, episodes, waiting))
+        reason = f"retention: {', '.join(self._settings(facts, episodes, ()))}"
+        removed = Removed(len(facts), len(episodes))
+        while len(notes) > _MAX_EVENTS:
+            part, notes = notes[:_MAX_EVENTS], notes[_MAX_EVENTS:]
+            receipt = await self._memory.admin.erase(external_id, event_ids=part, actor="retention", reason=reason)
+            removed.receipts.append(receipt)
+        events = set(notes)
         ended: list[str] = []
         for conversation_id in await self._find_ended(external_id, over, waiting):
             said = await self._events_of(external_id, conversation_id)
-            if len(events) + len(said) > _MAX_EVENTS and ended:
+            room = _MAX_EVENTS - len(events)
+            if len(said) > room and events:
                 break
-            events |= set(said[:_MAX_EVENTS])
+            events |= set(said[:room])
             ended.append(conversation_id)
         if not isinstance(self._services.conversations, MemoryConversations):
             for one in over:
                 await self._delete(user, collection, one.conversation_id, purge=True)
-        removed = Removed(len(facts), len(episodes), len(ended))
+        removed.conversations = len(ended)
         if facts or episodes or events:
             receipt = await self._memory.admin.erase(
                 external_id,
                 memory_versions={one.id: one.version for one in (*facts, *episodes)},
-                event_ids=list(events)[:_MAX_EVENTS],
+                event_ids=events,
                 actor="retention",
                 reason=f"retention: {', '.join(self._settings(facts, episodes, ended))}",
             )

@@ -20,6 +20,7 @@ from agent_reminiscence.react import (
     StoreFactRequest,
     UpdateConversationMemoryRequest,
     default_scope,
+    retention,
 )
 from tests.conftest import TestServer
 from tests.support.brain import Brain
@@ -139,6 +140,27 @@ async def test_a_fact_that_is_over_takes_the_note_of_its_invocation_along(config
         assert (await agent.lifecycle.maintain("ana")).erased_facts == 1
         assert await _said(memory, "stripes") == []
         assert await _said(memory, "zebra") != []
+
+
+async def test_more_notes_than_one_erasure_takes_all_go(
+    config: MakeConfig, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are found by their facts, so those that did not fit could not be found again."""
+    monkeypatch.setattr(retention, "_MAX_EVENTS", 2)
+    facts = iter(["Ana keeps striped fish.", "Ana keeps striped cats.", "Ana has striped mats."])
+    brain = Brain(lambda _: "noted", learn=lambda _: {"facts": [next(facts)]})
+    settings = ReactMemConfig(fact_ttl_days=10, retention="erase")
+    async with (
+        AgentMem(config(), clock=clock) as memory,
+        ReactMemService(brain.model, memory, config=settings, clock=clock) as agent,
+    ):
+        for number in range(3):
+            await agent.answer(_request(f"My zebra {number} is ill."))
+            await agent.drain()
+        clock.advance(11 * _DAY)
+        report = await agent.lifecycle.maintain("ana")
+        assert (report.erased_facts, len(report.receipts)) == (3, 2)
+        assert await _said(memory, "striped") == []
 
 
 @pytest.mark.thorough

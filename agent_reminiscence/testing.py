@@ -93,8 +93,8 @@ def make_event(
         text: What stands under `text` in the payload, or the whole payload.
         actor: Who did it.
         turn: Its turn, from 0.
-        position: Its place in the ledger, from 1 to 1,000,000,000; its id is `UUID(int=position)`. None is the next place
-            in this process, so that events are in the order in which they were made.
+        position: Its place in the ledger, from 1 to 1,000,000,000; its id is `UUID(int=position)`. None is the next
+            place in this process, so that events are in the order in which they were made.
         external_id: Whose ledger it belongs to.
         conversation_id: Its conversation.
         source: Where it came from.

@@ -40,8 +40,8 @@ class AuditAdmin(Twin):
         """The questions of the last days: how many were answered, how many found something, and how long they took.
 
         Counted while questions are answered and written every few seconds, so the latest may be missing, and after a
-        crash are. A model's own searches do not count. What is older than 800 days is deleted, and all of it with the
-        tenant.
+        crash are. A model's own searches do not count. Days older than 800 are deleted with the next question, and all
+        of them with the tenant.
 
         Args:
             days: How many days, today included, from 1 to 800.

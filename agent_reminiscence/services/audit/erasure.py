@@ -53,7 +53,7 @@ class EraseRequest(WriteRequest):
 
 
 class NothingOverError(Exception):
-    """What retention was to erase has been touched or erased in the meantime; nothing was changed."""
+    """Somebody has touched or erased what retention was about to erase; nothing was changed."""
 
 
 class ErasureService:

@@ -1,4 +1,4 @@
-"""Erases what retention removes, where the settings say so; otherwise it only ends, and the ledger keeps it.
+"""Erases what is over if `retention="erase"`; otherwise passages only end, and the ledger keeps them.
 
 What is over is read from the tables each time, and judged again in the erasure's own transaction. So a worker may be
 killed at any point: what it did not erase is found by the next review, and what was touched meanwhile stays.
@@ -58,7 +58,7 @@ class Retention:
         self._is_limited = is_limited
 
     async def review(self, external_id: str) -> LifecycleReport:
-        """Do all that is due: what ends, and what is erased, however much it is.
+        """End and erase everything that is due, in as many transactions as it takes.
 
         Raises:
             StoreError: The store is unavailable; what was done is kept, and the next call does the rest.
@@ -87,7 +87,9 @@ class Retention:
             await self._uses.write_now()
 
     async def erase_due(self, external_id: str) -> int:
-        """Erase up to 5,000 memories that are over, in one transaction, unless an erasure was lately; returns how many.
+        """Erase up to 5,000 memories that are over, in one transaction; returns how many.
+
+        Returns 0 if the stream is still resting after its last erasure.
 
         Raises:
             StoreError: The store is unavailable, or the ledger was altered; nothing is erased.

@@ -4,11 +4,14 @@ INSERT INTO recall_day (external_id, day, answered, found, durations)
 SELECT s.external_id, $(day)p::date, $(answered)p::bigint, $(found)p::bigint, $(durations)p::bigint[]
 FROM memory_stream AS s
 WHERE s.external_id = $(external_id)p
-    AND EXISTS (
-        SELECT
+    -- From the end, because where retention erases, a ledger may begin with a great many emptied events.
+    AND (
+        SELECT true
         FROM memory_event AS e
         WHERE e.external_id = $(external_id)p AND e.salt IS NOT NULL
             AND e.kind NOT IN ('memory.erased', 'memory.graph_erased')
+        ORDER BY e.position DESC
+        LIMIT 1
     )
 ON CONFLICT (external_id, day) DO UPDATE
 SET answered = recall_day.answered + EXCLUDED.answered,

@@ -127,9 +127,10 @@ class UseRecorder:
                 self._write_seconds, self._begin_write, context=detached()
             )
 
-    def _begin_write(self) -> None:
+    def _begin_write(self) -> asyncio.Task[None]:
         self._timer = None
         self._task = asyncio.create_task(self._write_in_background(), name="agent_reminiscence uses")
+        return self._task
 
     async def _write_in_background(self) -> None:
         try:
@@ -141,13 +142,11 @@ class UseRecorder:
 
     async def write_now(self) -> None:
         """Write all that was counted so far, at once. If the caller is cancelled, the writing goes on."""
-        while self._task is not None:
-            await asyncio.shield(self._task)
+        while (writing := self._task) is not None:
+            await asyncio.shield(writing)
         if self._timer is not None:
             self._timer.cancel()
-        self._begin_write()
-        if self._task is not None:
-            await asyncio.shield(self._task)
+        await asyncio.shield(self._begin_write())
 
     async def write(self) -> None:
         """Write all that was counted so far; what the store does not accept is dropped."""

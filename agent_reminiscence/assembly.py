@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from agent_reminiscence.admin import MemoryAdmin
@@ -48,7 +49,7 @@ from agent_reminiscence.services.recall.outcomes import RunOutcomes
 from agent_reminiscence.services.recall.retrieval import RetrievalService
 from agent_reminiscence.services.recall.streaming import HitStream
 from agent_reminiscence.services.recall.synthesis import SynthesisService
-from agent_reminiscence.services.recall.uses import UseRecorder
+from agent_reminiscence.services.recall.uses import USE_WRITE_SECONDS, UseRecorder
 from agent_reminiscence.services.reflection.memory_index import EventSearch
 from agent_reminiscence.services.reflection.reflection import Reflections
 from agent_reminiscence.services.runtime import Runtime
@@ -216,8 +217,10 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         runtime, budget, reading_turns, models.memorizer, timeout_seconds=config.memorizer_timeout_seconds
     )
     consolidation = ConsolidationService(runtime, projector, embedding, memorizing, promotion)
+    # What only ends can be used again; what is erased is gone.
+    grace = timedelta(seconds=2 * USE_WRITE_SECONDS if config.retention == "erase" else 0)
     review = LifecycleService(
-        runtime, projector, promotion, expiry, max_chunks=config.max_chunks, ttl_days=config.ttl_days
+        runtime, projector, promotion, expiry, max_chunks=config.max_chunks, ttl_days=config.ttl_days, grace=grace
     )
     upkeep = VectorUpkeep(repositories, renewal)
     erasure = ErasureService(runtime, replayer, upkeep, follower)

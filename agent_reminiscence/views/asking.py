@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from pydantic import BaseModel
 
@@ -33,9 +33,11 @@ def checked_answer(output_type: type[BaseModel] | None) -> None:
     """Refuse a type of answers without a place for a reflection.
 
     Raises:
-        InvalidInputError: It lacks the field.
+        InvalidInputError: It lacks the field, or the field is of another type.
     """
-    if output_type is None or FIELD not in output_type.model_fields:
+    field = None if output_type is None else output_type.model_fields.get(FIELD)
+    types = () if field is None else (field.annotation, *get_args(field.annotation))
+    if not any(isinstance(one, type) and issubclass(one, ReflectionPlan) for one in types):
         name = "None" if output_type is None else output_type.__name__
         raise InvalidInputError(
             f"ask_to_reflect needs an output_type with a field `{FIELD}: ReflectionPlan | None = None`,"

@@ -160,7 +160,7 @@ async def test_closing_writes_what_was_counted(config: Callable[..., Config], su
 async def test_uses_that_cannot_be_written_harm_nobody(
     memory: AgentMem, superuser: SqlExecutor, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The table may even be away: recall answers, a warning is logged, and the next uses count."""
+    """The table may even be away: recall answers, a warning is logged, and they are counted with the next."""
     await memory.create_active_memory("agent-1", "Accounts", FACT)
     await superuser.execute_script("ALTER TABLE chunk_use RENAME TO elsewhere")
     try:
@@ -171,7 +171,7 @@ async def test_uses_that_cannot_be_written_harm_nobody(
     assert [record.getMessage()[:31] for record in caplog.records] == ["uses of 1 chunks were not count"]
     assert FACT not in caplog.text
     await _recall(memory, "who owes whom?")
-    assert await _uses(superuser) == [1]
+    assert await _uses(superuser) == [3]
 
 
 async def test_uses_that_a_crash_loses_harm_nothing(config: Callable[..., Config], superuser: SqlExecutor) -> None:

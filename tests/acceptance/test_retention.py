@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent_reminiscence import AgentMem, Config, ConfigurationError, ErasureReceipt, InvalidInputError, sync
+from agent_reminiscence import AgentMem, Config, ConfigurationError, ErasureReceipt, InvalidInputError, StoreError, sync
 from agent_reminiscence.config.constants import APP_ROLE, ERASER_ROLE, SCHEDULER_ROLE, WORKER_ROLE
 from agent_reminiscence.database.connection import ConnectionSettings
 from tests.acceptance.conftest import SocketServer
@@ -271,6 +271,40 @@ async def test_a_cancelled_review_forgets_no_use(opened: Opened, clock: SetClock
         assert (await memory.admin.review(TENANT)).memories_erased == 0
 
 
+async def test_uses_that_cannot_be_written_put_an_erasure_off(
+    opened: Opened, clock: SetClock, test_server: TestServer, database: str
+) -> None:
+    """What was recalled is not erased because nobody could note that it was."""
+    async with opened(active_ttl_days=5, retention="erase") as memory:
+        await memory.create_active_memory(TENANT, "Otter", "The otter sleeps in the harbour of Faro.")
+        clock.advance(4 * DAY)
+        await memory.retrieve_memories(TENANT, "Where does the otter sleep?")
+        async with superuser(test_server, database) as db:
+            await db.execute_script("ALTER TABLE chunk_use RENAME TO elsewhere")
+            with pytest.raises(StoreError):
+                await memory.admin.review(TENANT)
+            await db.execute_script("ALTER TABLE elsewhere RENAME TO chunk_use")
+        clock.advance(2 * DAY)
+
+        assert (await memory.admin.review(TENANT)).memories_erased == 0
+
+
+async def test_what_another_process_has_just_recalled_is_not_erased(opened: Opened, clock: SetClock) -> None:
+    """It writes what it has counted within seconds, and as long an erasure waits."""
+    async with (
+        opened(active_ttl_days=5, retention="erase") as memory,
+        opened(active_ttl_days=5, retention="erase") as other,
+    ):
+        await memory.create_active_memory(TENANT, "Otter", "The otter sleeps in the harbour of Faro.")
+        clock.advance(5 * DAY)
+        await memory.retrieve_memories(TENANT, "Where does the otter sleep?")
+        clock.advance(timedelta(seconds=5))
+        assert (await other.admin.review(TENANT)).memories_erased == 0
+        await memory._ready().uses.write()
+        clock.advance(timedelta(seconds=10))
+        assert (await other.admin.review(TENANT)).memories_erased == 0
+
+
 async def test_without_a_limit_of_its_own_nothing_is_erased(opened: Opened, clock: SetClock) -> None:
     """The setting says what happens to what is over, and nothing is over by itself; nor is what other limits ended."""
     async with opened(active_ttl_days=1) as memory:
@@ -288,7 +322,7 @@ async def test_without_a_limit_of_its_own_nothing_is_erased(opened: Opened, cloc
 async def test_a_worker_erases_and_leaves_time_between_two_erasures(opened: Opened, clock: SetClock) -> None:
     """An erasure replays what stays, so memories that expire one by one wait for each other; a call does not wait."""
     async with opened(retention="erase") as memory:
-        for number in range(60):
+        for number in range(120):
             await memory.create_active_memory(
                 TENANT, f"Zebra {number}", f"The zebra of stable {number}.", expires_at=clock() + (number + 1) * HOUR
             )
@@ -298,13 +332,13 @@ async def test_a_worker_erases_and_leaves_time_between_two_erasures(opened: Open
         clock.now = datetime.now(UTC) + 2 * HOUR
         assert (await memory.admin.run_due(TENANT)).memories_erased == 1, "an hour is longer than the pause"
 
-    # Some seconds for sixty events, by the clock of the server, which wrote the receipt.
-    clock.now = datetime.now(UTC)
+    # Twelve seconds for 120 events, by the clock of the server, which wrote the receipt; ten are grace.
     async with opened(retention="erase", active_ttl_days=1e-7) as memory:
+        receipts = await memory.ledger.read(TENANT, kinds=["memory.erased"])
+        clock.now = receipts[-1].recorded_at + timedelta(seconds=11)
         soon = await memory.admin.run_due(TENANT)
-        assert (soon.expired, soon.memories_erased, soon.error) == (58, 0, None)
-        clock.now = datetime.now(UTC)
-        assert (await memory.admin.review(TENANT)).memories_erased == 58
+        assert (soon.expired, soon.memories_erased, soon.error) == (118, 0, None)
+        assert (await memory.admin.review(TENANT)).memories_erased == 118
 
 
 async def test_an_altered_ledger_fails_the_erasure_and_nothing_else(

@@ -58,7 +58,7 @@ def _past(value: object, now: datetime) -> datetime:
     if before > now:
         raise InvalidInputError(
             f"before {before.isoformat()!r} is in the future, and it is {now.isoformat()!r}; nothing was erased. Pass a"
-            " moment that has come, or leave it out to erase everything external_id has"
+            " moment that has come"
         )
     return before
 

@@ -60,7 +60,7 @@ class UseRecorder:
     """Counts uses of chunks, and questions by day, and writes them in the background.
 
     Both are soft state: what is lost in a crash, or arrives while too much is waiting, is not counted. No error reaches
-    a caller.
+    a caller of `note`.
 
     Args:
         write_seconds: How long uses are collected before they are written.
@@ -83,7 +83,7 @@ class UseRecorder:
         self._pending: defaultdict[str, _Counted] = defaultdict(_Counted)
         self._pending_chunks = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[StoreError | None] | None = None
         self._writing = asyncio.Lock()
         self._is_closed = False
 
@@ -127,35 +127,50 @@ class UseRecorder:
                 self._write_seconds, self._begin_write, context=detached()
             )
 
-    def _begin_write(self) -> asyncio.Task[None]:
+    def _begin_write(self) -> asyncio.Task[StoreError | None]:
         self._timer = None
         self._task = asyncio.create_task(self._write_in_background(), name="agent_reminiscence uses")
         return self._task
 
-    async def _write_in_background(self) -> None:
+    async def _write_in_background(self) -> StoreError | None:
+        failure: StoreError | None = None
         try:
-            await self.write()
+            failure = await self.write()
         finally:
             self._task = None
-            if self._pending:
+            # After a failure, the next use tries again: a store that refuses for good is not asked without end.
+            if self._pending and failure is None:
                 self._set_timer()
+        return failure
 
     async def write_now(self) -> None:
-        """Write all that was counted so far, at once. If the caller is cancelled, the writing goes on."""
+        """Write all that was counted so far, at once. If the caller is cancelled, the writing goes on.
+
+        Raises:
+            StoreError: The store did not accept it; it is written later.
+        """
         while (writing := self._task) is not None:
             await asyncio.shield(writing)
         if self._timer is not None:
             self._timer.cancel()
-        await asyncio.shield(self._begin_write())
+        if (failure := await asyncio.shield(self._begin_write())) is not None:
+            raise failure
 
-    async def write(self) -> None:
-        """Write all that was counted so far; what the store does not accept is dropped."""
+    async def write(self) -> StoreError | None:
+        """Write all that was counted so far; what the store does not accept is kept for the next time.
+
+        Returns:
+            Why the store did not accept something; None if it accepted all.
+        """
+        failure: StoreError | None = None
         async with self._writing:
             pending, self._pending, self._pending_chunks = self._pending, defaultdict(_Counted), 0
             for external_id, counted in pending.items():
                 try:
                     await self._write(external_id, counted)
                 except StoreError as error:
+                    failure = failure or error
+                    self._keep(external_id, counted)
                     # No traceback: it adds nothing, and there is no need for alarm.
                     _logger.warning(
                         "uses of %d chunks were not counted: %s",
@@ -163,6 +178,24 @@ class UseRecorder:
                         error,
                         extra={"external_id": external_id},
                     )
+        return failure
+
+    def _keep(self, external_id: str, counted: _Counted) -> None:
+        """Add what could not be written to what has been counted since, as far as there is room."""
+        kept = self._pending[external_id]
+        for chunk_id, (number, used_at) in counted.uses.items():
+            if (since := kept.uses.get(chunk_id)) is not None:
+                kept.uses[chunk_id] = (number + since[0], max(used_at, since[1]))
+            elif self._pending_chunks < self._max_pending_chunks:
+                kept.uses[chunk_id] = (number, used_at)
+                self._pending_chunks += 1
+        for day, answers in counted.days.items():
+            if day in kept.days:
+                answers.durations = [
+                    sum(both) for both in zip(answers.durations, kept.days[day].durations, strict=True)
+                ]
+                answers.found += kept.days[day].found
+            kept.days[day] = answers
 
     async def _write(self, external_id: str, counted: _Counted) -> None:
         async def add() -> None:

@@ -48,6 +48,7 @@ class LifecycleService:
     Args:
         max_chunks: How many live chunks a stream may have; None is any number.
         ttl_days: How long an untouched chunk lives, by tier; a tier that is not listed has no limit.
+        grace: How much longer it lives, because uses that another process has counted are written late.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class LifecycleService:
         *,
         max_chunks: int | None,
         ttl_days: Mapping[Tier, float],
+        grace: timedelta = timedelta(0),
     ) -> None:
         self._store = runtime.store
         self._ledger = runtime.repositories.events
@@ -70,6 +72,7 @@ class LifecycleService:
         self._clock = runtime.clock
         self._max_chunks = max_chunks
         self._ttl_days = dict(ttl_days)
+        self._grace = grace
 
     async def review(self, external_id: str) -> LifecycleReport:
         """End what has expired; promote chunks recalled often; end chunks untouched for too long, or over the limit.
@@ -107,7 +110,8 @@ class LifecycleService:
         async with self._store.transaction(external_id, read_only=True) as db:
             touched = await self._lifecycle.find_first_touched(db, external_id, list(self._ttl_days))
         return min(
-            (touched_at + timedelta(days=self._ttl_days[tier]) for tier, touched_at in touched.items()), default=None
+            (touched_at + timedelta(days=self._ttl_days[tier]) + self._grace for tier, touched_at in touched.items()),
+            default=None,
         )
 
     async def _promote(self, external_id: str) -> int:
@@ -142,7 +146,7 @@ class LifecycleService:
             return await self._promotion.promote(db, external_id, memory_id)
 
     async def _expire(self, external_id: str, tier: Tier, ttl_days: float) -> int:
-        moment = self._clock() - timedelta(days=ttl_days)
+        moment = self._clock() - timedelta(days=ttl_days) - self._grace
 
         def choose(chunks: Sequence[LiveChunk], live: int) -> Sequence[LiveChunk]:
             return [chunk for chunk in chunks if chunk.tier == tier and chunk.touched_at <= moment]

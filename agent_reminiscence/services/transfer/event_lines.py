@@ -14,6 +14,7 @@ from typing import BinaryIO, Final
 
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.event_json import read_event, write_event
+from agent_reminiscence.domain.wording import kind_of
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.transfer.event_file import FORMAT, MAX_LINE_BYTES, ZSTD_MAGIC
@@ -45,6 +46,12 @@ def write_events(path: str | os.PathLike[str], events: Iterable[Event], *, overw
         raise InvalidInputError(
             f"{checked} names a compressed file, but events are written as plain JSON Lines; call it"
             f" {checked.with_suffix('')}, or use admin.export for all events of an external_id"
+        )
+    given: object = events
+    # One event can be iterated, too: by its fields.
+    if isinstance(given, Event) or not isinstance(given, Iterable):
+        raise InvalidInputError(
+            f"events must be several Event objects, not {kind_of(given)}; await what returns them, or pass a list"
         )
     target = NewFile(checked, overwrite=validation.flag("overwrite", overwrite))
     written = 0

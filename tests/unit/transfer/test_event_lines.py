@@ -81,6 +81,9 @@ def test_a_file_appears_whole_or_not_at_all(path: Path) -> None:
         write_events(path, failing())
     with pytest.raises(InvalidInputError, match=r"number 2 is dict"):
         write_events(path, [EVENTS[0], EVENTS[1].model_dump()])  # type: ignore[list-item]
+    for events in (None, EVENTS[0], 7):
+        with pytest.raises(InvalidInputError, match="events must be several Event objects"):
+            write_events(path, events)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="is not JSON: it may hold only"):
         write_events(path, [EVENTS[0].model_copy(update={"payload": {"at": (1, 2)}})])
     with pytest.raises(InvalidInputError, match=r"call it .*events\.jsonl, or use admin\.export"):

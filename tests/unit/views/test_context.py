@@ -56,6 +56,12 @@ class Reflecting(Answer):
     reflection: ReflectionPlan | None = None
 
 
+class Spoken(Answer):
+    """An answer whose reflection is only text."""
+
+    reflection: str = ""
+
+
 class Village(ContextBuilder):
     """A scenario with a layer of its own."""
 
@@ -488,7 +494,7 @@ def test_asking_needs_a_threshold_and_a_place_for_the_answer() -> None:
     with pytest.raises(ValueError, match="ask_to_reflect needs a reflection_threshold"):
         MemoryManifest(ask_to_reflect=True)
     settings = manifest(reflection_threshold=3, ask_to_reflect=True)
-    for output_type, name in ((None, "None"), (Answer, "Answer")):
+    for output_type, name in ((None, "None"), (Answer, "Answer"), (Spoken, "Spoken")):
         with pytest.raises(InvalidInputError, match=f"field `reflection: ReflectionPlan .* which {name} lacks"):
             ContextBuilder(settings, output_type=output_type)
 

@@ -26,8 +26,8 @@ def finding_of(observation: str) -> str:
         At most 160 characters, without line breaks, invisible characters and control tokens; "" if the result has no
         words.
 
-    >>> finding_of("Results: 2\n\nThe mill was built in 1820.\nIt has two wheels.")
-    'Results: 2 The mill was built in 1820.'
+    >>> finding_of("Results: 2\n\nThe mill was built of brick in 1820.\nIt has two wheels.")
+    'Results: 2 The mill was built of brick in 1820.'
     """
     beginning = observation[:_READ_CHARACTERS]
     lines = [shown_line(line) for line in beginning.splitlines() if WORD.search(line)]

@@ -1043,7 +1043,9 @@ DECLARE
     is_locked boolean := false;
     old record;
 BEGIN
-    IF EXISTS (SELECT FROM memory_stream WHERE head > 0) THEN
+    -- Any other level would look at memory_stream as it was before the locks, and miss a first write.
+    IF current_setting('transaction_isolation') <> 'read committed'
+        OR EXISTS (SELECT FROM memory_stream WHERE head > 0) THEN
         RETURN false;
     END IF;
     -- The locks of who changes the schema, and of who changes the vectors.

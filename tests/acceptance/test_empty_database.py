@@ -134,6 +134,25 @@ async def test_who_opens_while_somebody_writes_leaves_the_vectors_alone(
         assert await _current(other) == ("hash-96", 96)
 
 
+async def test_a_transaction_that_cannot_see_a_first_write_changes_nothing(
+    server: Server, database: str, memory: AgentMem
+) -> None:
+    """A database's default may be another isolation level, whose snapshot is older than the locks."""
+    login = await open_connection(server.login(database))
+    try:
+        await login.execute_script(
+            "BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL ROLE reminiscence_app;"
+            " SELECT count(*) FROM reminiscence.memory_stream"
+        )
+        await memory.create_active_memory("agent-1", "House", _FACT)
+        await login.execute_script("SELECT reminiscence.take_embedder('hash-96', 96, 'hash', NULL); COMMIT")
+    finally:
+        login.close()
+
+    assert await _current(memory) == (f"hash-{TEST_DIMENSION}", TEST_DIMENSION)
+    assert await _uses_vectors(memory)
+
+
 async def test_vectors_that_an_administrator_is_changing_are_left_alone(
     config: Callable[..., Config], server: Server, database: str, memory: AgentMem
 ) -> None:

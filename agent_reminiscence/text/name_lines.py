@@ -53,6 +53,8 @@ _QUOTED = re.compile(
 )
 
 _QUOTATION_MARKS = ('"', "“", "„", "«", "'", "\u2018")
+# Each opens a quotation, or closes the one that is open: languages use them in opposite ways.
+_SPEECH_MARKS = frozenset('"“”„«»')
 INITIALS = re.compile(r"(?:[^\W\d_]\.)+")
 _FENCED = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
 _INLINE_CODE = re.compile(r"`[^`\n]*`")
@@ -98,6 +100,7 @@ class Line(NamedTuple):
         proves: Whether its capital letters are evidence.
         is_german: Whether it is German, so that nouns have capital letters too.
         questions: The indices of the words that begin a question.
+        quoted: The indices of the words that the line quotes: "I" among them may be anybody.
     """
 
     words: list[Word]
@@ -105,6 +108,7 @@ class Line(NamedTuple):
     is_shouted: bool
     is_german: bool
     questions: frozenset[int]
+    quoted: frozenset[int]
 
 
 class Page(NamedTuple):
@@ -136,7 +140,7 @@ def _read_line(line: str) -> Line:
     if any(mark in line for mark in _ADDRESS_MARKS):
         pieces = [_without_address(piece) for piece in pieces]
     line = " ".join(pieces)
-    is_heading = line.startswith("#")
+    is_heading, is_quotation = line.startswith("#"), line.startswith(">")
     while mark := _LIST_MARK.match(line):
         line = line[mark.end() :]
     words = _read_words(line)
@@ -147,7 +151,24 @@ def _read_line(line: str) -> Line:
         is_shouted,
         is_german([word.text for word in words]),
         _find_questions(line, words) if "?" in line else frozenset(),
+        frozenset(range(len(words))) if is_quotation else _find_quoted(line, words),
     )
+
+
+def _find_quoted(line: str, words: Sequence[Word]) -> frozenset[int]:
+    """The indices of the words in quotation marks."""
+    if _SPEECH_MARKS.isdisjoint(line):
+        return frozenset()
+    found: list[int] = []
+    is_open = False
+    end = 0
+    for index, word in enumerate(words):
+        start = line.find(word.text, end)
+        is_open ^= sum(mark in _SPEECH_MARKS for mark in line[end:start]) % 2 == 1
+        if is_open:
+            found.append(index)
+        end = max(start, end) + len(word.text)
+    return frozenset(found)
 
 
 def _find_questions(line: str, words: Sequence[Word]) -> frozenset[int]:

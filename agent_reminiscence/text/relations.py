@@ -2,7 +2,7 @@
 
 The rules are data, `entity_lists/relations.toml`: for each relationship regular expressions in English and German, with
 the types that its ends may have. A sentence is matched in lower case, with a mark in place of each name. "I" and "my"
-stand for the speaker, if it is known who speaks.
+stand for the speaker, if it is known who speaks and they are not quoted.
 
 A relationship is taken only from a plain statement about the present. Questions, negations, doubts, conditions, wishes
 and the past leave a sentence without one, whatever they refer to: two names related wrongly are worse than two that are
@@ -145,7 +145,7 @@ def _render(line: Line, at: dict[int, Mention], speaker: str | None, start: int,
         text = word.text.casefold()
         for said in _CONTRACTIONS.get(text, (text.replace("’", "'"),)):
             mark = "i" if said in _I else "my" if said in _MY else ""
-            if mark and speaker:
+            if mark and speaker and index not in line.quoted:
                 keys.append(speaker)
                 pieces.append(f"<{len(keys) - 1}:{mark}>")
             else:

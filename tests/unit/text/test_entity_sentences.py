@@ -97,3 +97,26 @@ def test_types_and_relationships_are_right_nearly_always(name: str, precision: f
     assert names.recall >= recall, names.missed
     assert types.recall >= recall, types.missed
     assert stated.recall >= recall, stated.missed
+
+
+@pytest.mark.parametrize(
+    ("sentence", "stated"),
+    [
+        ('Mara: Tom said: "I work for Siemens."', set()),
+        ("Mara: Tom schreibt: „Ich wohne in Kiel.“", set()),
+        ("Mara: > I live in Kiel.", set()),
+        ('Mara: I told Tom "wait" because I live in Kiel.', {("mara", "lives_in", "kiel")}),
+        ("Mara: My wife Anna died last year.", set()),
+        ("It is a lie that Mara works for Siemens.", set()),
+        ("Wenn Mara in Kiel wohnt, ist es nah.", set()),
+        ("Meine Tochter studiert Physik an der Universität Bonn.", set()),
+        ("Mara studiert Zymurgie an der Universität Bonn.", {("mara", "studies_at", "universitat bonn")}),
+        ("Seit Mai studiert Mara an der Universität Bonn.", {("mara", "studies_at", "universitat bonn")}),
+    ],
+)
+def test_nobody_is_related_by_what_is_quoted_or_not_so(sentence: str, stated: set[object]) -> None:
+    """Who quotes somebody is not the "I" of the quotation; and what is studied is no student."""
+    label = read_label(sentence, 0)
+    found = extract([Passage(sentence, label.name if label else None)], known={})
+
+    assert {(one.from_key, one.type, one.to_key) for one in found.relationships} == stated

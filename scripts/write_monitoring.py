@@ -204,6 +204,11 @@ def _add_work(board: dashboard.Dashboard) -> None:
         ).span(8)
     )
     board.with_panel(
+        _chart("Chunks without vectors", "short", (f"max(reminiscence_chunks_without_vectors{{{_HERE}}})", "chunks"))
+        .description("Their vectors could not be made; they are found by their words only.")
+        .span(8)
+    )
+    board.with_panel(
         _chart("Processor", "percentunit", (f"rate(process_cpu_seconds_total{{{_HERE}}}[5m])", "{{instance}}")).span(8)
     )
 

@@ -95,6 +95,7 @@ class PostgresManager:
         self._idle: list[SqlExecutor] = []
         self._is_open = False
         self._announcements: Announcements | None = None
+        self._appends = 0
 
     async def initialize(self, connection: SqlExecutor | None = None) -> None:
         """Find the schema of the extension, which need not be `public`.
@@ -140,6 +141,11 @@ class PostgresManager:
                 needs_session(what, way_out="set session_dsn to an address of PostgreSQL itself, past the pooler")
             )
         return self._settings if self._sessions == "same" else self._sessions
+
+    @property
+    def appends(self) -> int:
+        """How many transactions of this process have ended after they had appended to a stream, committed or not."""
+        return self._appends
 
     @property
     def announcements(self) -> Announcements | None:
@@ -359,6 +365,7 @@ class PostgresManager:
             await self._finish(connection, self._commit(connection, external_id), read_only=read_only)
             finished = True
         finally:
+            self._appends += connection.has_appended
             self._release(connection, reusable=finished and reusable)
 
     def _commit(self, connection: SqlExecutor, external_id: str) -> str:

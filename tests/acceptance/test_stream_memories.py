@@ -294,6 +294,22 @@ async def test_each_page_takes_one_statement(config: Callable[..., Config], monk
     recording.close()
 
 
+@pytest.mark.parametrize("taken", [1, 230])
+async def test_what_this_process_has_just_ended_does_not_come_however_fast_it_was(
+    memory: AgentMem, tenant: str, monkeypatch: pytest.MonkeyPatch, taken: int
+) -> None:
+    """Whether time has passed or not."""
+    monkeypatch.setattr(streaming, "FRESH_SECONDS", math.inf)
+    ended, kept = await _remember(memory, tenant, texts=2)
+    async with aclosing(memory.stream_memories(tenant, _QUESTION)) as hits:
+        for _ in range(taken):
+            await anext(hits)
+        await memory.admin.archive(tenant, ended, end_chunks=True)
+        rest = [hit async for hit in hits]
+
+    assert {str(hit.memory_id) for hit in rest} == {kept}
+
+
 async def test_a_slow_reader_has_each_hit_looked_up_again(
     config: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,7 +26,7 @@ from agent_reminiscence.text.tokens import TokenCounts
 PAGE_HITS: Final = 100
 """How many texts after the first hits are read at once."""
 FRESH_SECONDS: Final = 0.01
-"""What was read longer ago is looked up again before it is yielded: an erasure takes longer than this."""
+"""What was read longer ago is looked up again before it is yielded, for other processes may have erased it."""
 
 
 class HitStream:
@@ -48,7 +48,7 @@ class HitStream:
             request: Its `limit` is of the hits that are read with the search.
             limit: At most this many; None is all.
         """
-        left = limit
+        left, appends = limit, self._store.appends
         with self._telemetry.operation("stream_memories") as operation:
             operation.note(external_id=self._quotable(request), limit=limit, tiers=tuple(request.tiers))
             begun = await self._retrieval.begin(request)
@@ -57,7 +57,9 @@ class HitStream:
             async for page in pages:
                 waiting, read_at = deque(page), time.monotonic()
                 while waiting and left != 0:
-                    if time.monotonic() - read_at > FRESH_SECONDS:
+                    # Of the writes of this process, none is missed, however fast it was.
+                    if self._store.appends != appends or time.monotonic() - read_at > FRESH_SECONDS:
+                        appends = self._store.appends
                         shown = await self._still_shown(begun, waiting)
                         waiting, read_at = deque(hit for hit in waiting if hit.chunk_id in shown), time.monotonic()
                         if not waiting:
@@ -66,6 +68,8 @@ class HitStream:
                     left = None if left is None else left - 1
                 if left == 0:
                     return
+                # Before the next page is read.
+                appends = self._store.appends
 
     async def _pages(self, begun: BegunStream) -> AsyncGenerator[Sequence[SearchHit]]:
         yield begun.hits

@@ -149,11 +149,12 @@ class Talks:
             pending = await self._remembering.find_pending(
                 db, external_id, pause_seconds=self._writes.remember_after_seconds, conversation_id=conversation_id
             )
-            if pending and pending[0].is_over:
-                return True
             after = pending[0].after if pending else await self._remembering.find_read(db, external_id, conversation_id)
-            if not await self._remembering.read_said(db, external_id, keys, after=after, now=self._clock(), limit=1):
-                return False
+            # A model may be reading what came before the last end; what was said since then is to be read at once as well.
+            ended = pending[0].position if pending and pending[0].is_over else None
+            since = after if ended is None else ended
+            if not await self._remembering.read_said(db, external_id, keys, after=since, now=self._clock(), limit=1):
+                return ended is not None
             await self._record_asked(db, request, RememberAsked(after=after, is_over=True))
             await self._writes.queue_reading(db, external_id, delay_seconds=0)
         return True

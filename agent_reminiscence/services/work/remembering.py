@@ -231,13 +231,14 @@ class ConversationReader:
         async with self._store.transaction(external_id) as db:
             if not await self._is_still_asked(db, external_id, pending):
                 return
+            is_over = batch.is_cut or await self._has_ended_since(db, external_id, pending)
             await self._append(db, external_id, pending, EventKind.REMEMBERED, payload.model_dump(mode="json"))
             if await self._pending.read_said(db, external_id, keys, after=through, now=self._clock(), limit=1):
-                asked = RememberAsked(after=through, is_over=batch.is_cut)
+                asked = RememberAsked(after=through, is_over=is_over)
                 await self._append(db, external_id, pending, EventKind.REMEMBER_ASKED, asked.model_dump(mode="json"))
 
     async def _put_off(self, external_id: str, pending: PendingConversation, error: Exception) -> None:
-        """Record that the model failed, and when to ask it again."""
+        """Record that the model failed, and when to ask it again; after an `end()` meanwhile, it is asked at once."""
         failed = pending.failed_attempts
         if isinstance(error, OutOfTokensError):
             now = self._clock().astimezone(UTC)
@@ -249,13 +250,22 @@ class ConversationReader:
             pause = min(RETRY_PAUSE * 2 ** min(failed - 1, 10), _LONGEST_PAUSE)
         asked = RememberAsked(after=pending.after, retry_seconds=pause.total_seconds(), failed_attempts=failed)
         async with self._store.transaction(external_id) as db:
-            if await self._is_still_asked(db, external_id, pending):
+            if await self._is_still_asked(db, external_id, pending) and not await self._has_ended_since(
+                db, external_id, pending
+            ):
                 await self._append(db, external_id, pending, EventKind.REMEMBER_ASKED, asked.model_dump(mode="json"))
 
     async def _is_still_asked(self, db: SqlExecutor, external_id: str, pending: PendingConversation) -> bool:
         """Lock the stream, and look whether the conversation was not erased meanwhile."""
         await self._projector.begin(db, WriteRequest(external_id=external_id))
         return bool(await self._ledger.read_at(db, external_id, [pending.position]))
+
+    async def _has_ended_since(self, db: SqlExecutor, external_id: str, pending: PendingConversation) -> bool:
+        """Whether `end()` was called while the model was reading: what is still to be read is to be read at once."""
+        found = await self._pending.find_pending(
+            db, external_id, pause_seconds=self._pause_seconds, conversation_id=pending.conversation_id
+        )
+        return any(one.is_over and one.position > pending.position for one in found)
 
     async def _append(
         self, db: SqlExecutor, external_id: str, pending: PendingConversation, kind: EventKind, payload: dict[str, Any]

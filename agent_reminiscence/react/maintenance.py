@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -45,8 +44,8 @@ class Maintenance:
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait({task})
+            # Raises only if the caller is cancelled, which is to end as well.
+            await asyncio.wait({task})
 
     async def _run(self, seconds: float) -> None:
         while True:

@@ -49,7 +49,7 @@ def create_lifecycle(sections: Mapping[str, Any], memory: AgentMem, *, model: Mo
                 "the agent learns with a model, and none is named; name it, or set learn-with to rules in 'agent-mem'"
             )
         chosen = ChosenModel(name, argument="model", ollama_base_url=memory.config.ollama_base_url)
-        learning = LearningByModel(chosen, config.prompts)
+        learning = LearningByModel(chosen, config.prompts, config.allow_sensitive)
     scope = named_scope(config)
     return Lifecycle(
         memory,

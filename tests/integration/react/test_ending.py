@@ -21,7 +21,8 @@ from agent_reminiscence.react import (
     default_scope,
 )
 from agent_reminiscence.react.lifecycle import CLOSED
-from agent_reminiscence.react.maintenance import one_at_a_time
+from agent_reminiscence.react.maintenance import Maintenance, one_at_a_time
+from agent_reminiscence.react.sensitive import KINDS, told
 from tests.support.brain import Brain
 
 type MakeConfig = Callable[..., Config]
@@ -197,6 +198,30 @@ async def test_an_open_service_maintains_by_itself(memory: AgentMem) -> None:
     assert asyncio.all_tasks() == before
 
 
+async def test_who_waits_for_the_end_of_maintenance_can_be_cancelled() -> None:
+    """A deadline on closing a service holds, however long a run takes to give up."""
+    running, ends = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        running.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await ends.wait()
+
+    maintenance = Maintenance(work, 0.001)
+    maintenance.start()
+    await running.wait()
+    stopping = asyncio.create_task(maintenance.stop())
+    await asyncio.sleep(0)
+    stopping.cancel()
+
+    await asyncio.wait({stopping})
+
+    assert stopping.cancelled()
+    ends.set()
+
+
 async def test_maintenance_can_be_left_to_another_process(memory: AgentMem) -> None:
     """Off with None; nor does a deployment that may only read maintain anything."""
     for config in (ReactMemConfig(maintenance_seconds=None), ReactMemConfig(memory_mode="read")):
@@ -220,3 +245,18 @@ async def test_what_maintains_without_answering_needs_its_section(memory: AgentM
     [report] = await lifecycle.maintain_all()
 
     assert [(one.conversation_id, one.reason) for one in report.ended] == [("c-1", "timeout")]
+
+
+async def test_what_maintains_without_answering_learns_as_the_agent_does(memory: AgentMem) -> None:
+    """The model that closes a conversation is told to leave out only the kinds that the section does not allow."""
+    async with ReactMemService(_brain().model, memory) as agent:
+        await agent.answer(_request("Where is the boat?"))
+        await agent.drain()
+    brain = _brain()
+    section = {"allow-sensitive": ["health"], "conversation-timeout": 1e-6}
+    lifecycle = create_lifecycle({"agent-mem": section}, memory, model=brain.model)
+
+    await lifecycle.maintain_all()
+
+    [instructions] = brain.told
+    assert [kind for kind in KINDS if told(kind) not in instructions] == ["health"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
+from inspect import iscoroutinefunction, signature
 from typing import cast
 
 from agent_reminiscence.core import AgentMem
@@ -26,6 +28,11 @@ def named_scope(config: ReactMemConfig) -> Scope:
         raise ConfigurationError(
             f"scope: {config.scope!r} must be a function of user and collection, not {kind_of(found)}"
         )
+    # Each user's maintenance would fail, and only the log would say so.
+    if iscoroutinefunction(found) or not _takes(found, 2):
+        raise ConfigurationError(
+            f"scope: {config.scope!r} must take user and collection, and return the external_id without being awaited"
+        )
     return cast("Scope", found)
 
 
@@ -38,6 +45,8 @@ def named_services(config: ReactMemConfig, memory: AgentMem, scope: Scope) -> Me
     if config.services is None:
         return None
     found = _named("services", config.services)
+    if callable(found) and not _takes(found, 3):
+        raise ConfigurationError(f"services: {config.services!r} must take memory, config and scope")
     made = found(memory, config, scope) if callable(found) else found
     if not isinstance(made, MemoryServices):
         raise ConfigurationError(
@@ -45,6 +54,18 @@ def named_services(config: ReactMemConfig, memory: AgentMem, scope: Scope) -> Me
             f" returns them, not {kind_of(made)}"
         )
     return made
+
+
+def _takes(function: Callable[..., object], arguments: int) -> bool:
+    """Whether a function can be called with so many arguments, as far as it says."""
+    try:
+        signature(function).bind(*range(arguments))
+    except TypeError:
+        return False
+    except ValueError:
+        # Some functions in C do not say what they take.
+        return True
+    return True
 
 
 def _named(setting: str, path: str) -> object:
@@ -55,6 +76,6 @@ def _named(setting: str, path: str) -> object:
         found: object = import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # a module runs when it is imported, and may raise anything
         raise ConfigurationError(f"{setting}: {path!r} cannot be imported: {error}") from error
     return found

@@ -19,6 +19,7 @@ from agent_reminiscence.domain.usage import MemoryUsage
 from agent_reminiscence.exceptions import (
     ExternalIdNotFoundError,
     IdempotencyConflictError,
+    InvalidInputError,
     StoreError,
 )
 from agent_reminiscence.react.config import ReactMemConfig
@@ -219,19 +220,23 @@ class Lifecycle:
             episode_id = stored.episode_id
         is_new = not await self._is_closed(external_id, conversation)
         if is_new:
-            await self._memory.ledger.append(
-                external_id,
-                CLOSED,
-                {
-                    "ending": _ending(conversation),
-                    "last_at": conversation.invocations[-1].timestamp.isoformat(),
-                    "reason": ending.reason,
-                    "why": ending.why,
-                    "is_part": ending.is_before,
-                },
-                conversation_id=conversation_id,
-                idempotency_key=f"react/closed/{_ending(conversation)}",
-            )
+            try:
+                await self._memory.ledger.append(
+                    external_id,
+                    CLOSED,
+                    {
+                        "ending": _ending(conversation),
+                        "last_at": conversation.invocations[-1].timestamp.isoformat(),
+                        "reason": ending.reason,
+                        "why": ending.why,
+                        "is_part": ending.is_before,
+                    },
+                    conversation_id=conversation_id,
+                    idempotency_key=f"react/closed/{_ending(conversation)}",
+                )
+            except IdempotencyConflictError:
+                # It has just ended elsewhere, for another reason.
+                is_new = False
         return nothing.model_copy(update={"is_new": is_new, "promoted_facts": promoted, "episode_id": episode_id})
 
     async def _part(
@@ -372,6 +377,11 @@ class Lifecycle:
         user = validation.identifier("user", user)
         enabled = validation.flag("enabled", enabled)
         if conversation_id is None:
+            if collection != DEFAULT_COLLECTION:
+                raise InvalidInputError(
+                    f"collection is {collection!r}, but conversation_id names no conversation in it; pass it as well,"
+                    " or leave both out to switch all of the user's collections"
+                )
             await self._registry.switch(user, enabled=enabled)
             return
         await self._registry.switch_conversation(

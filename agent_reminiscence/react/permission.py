@@ -67,9 +67,16 @@ class Permission:
         look = self._looks.get(user)
         if look is None:
             look = self._looks[user] = asyncio.create_task(self._look(user))
-            # Nobody may be left to hear of its error.
-            look.add_done_callback(lambda done: done.cancelled() or done.exception())
+            look.add_done_callback(lambda done: self._close(user, done))
         return await asyncio.shield(look)
+
+    def _close(self, user: str, look: asyncio.Task[bool]) -> None:
+        # One that was cancelled before it began is still there.
+        if self._looks.get(user) is look:
+            del self._looks[user]
+        # Nobody may be left to hear of its error.
+        if not look.cancelled():
+            look.exception()
 
     async def _look(self, user: str) -> bool:
         # Who asks from now on gets a look of their own: a switch may come after this one has begun.

@@ -20,8 +20,9 @@ from agent_reminiscence.react import (
     create_lifecycle,
     default_scope,
 )
-from agent_reminiscence.react.lifecycle import CLOSED
+from agent_reminiscence.react.lifecycle import CLOSED, Lifecycle
 from agent_reminiscence.react.maintenance import Maintenance, one_at_a_time
+from agent_reminiscence.react.models import ConversationMemory
 from agent_reminiscence.react.sensitive import KINDS, told
 from tests.support.brain import Brain
 
@@ -196,6 +197,33 @@ async def test_an_open_service_maintains_by_itself(memory: AgentMem) -> None:
         await explicit
     assert await _closed(memory) == [("c-1", "timeout")]
     assert asyncio.all_tasks() == before
+
+
+async def test_a_conversation_that_two_end_at_once_ends_once(memory: AgentMem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the reason of the first; the other is told that it had ended already."""
+    both_looked = asyncio.Barrier(2)
+    looks = Lifecycle._is_closed
+
+    async def look(self: Lifecycle, external_id: str, conversation: ConversationMemory) -> bool:
+        is_closed = await looks(self, external_id, conversation)
+        async with asyncio.timeout(60), both_looked:
+            return is_closed
+
+    config = ReactMemConfig(conversation_timeout=1e-6, maintenance_seconds=None)
+    brain = _brain()
+    async with (
+        ReactMemService(brain.model, memory, config=config) as one,
+        ReactMemService(brain.model, memory, config=config) as other,
+    ):
+        await one.answer(_request("Where is the boat?"))
+        await one.drain()
+        monkeypatch.setattr(Lifecycle, "_is_closed", look)
+        called, report = await asyncio.gather(
+            one.lifecycle.end_conversation("ana", "c-1"), other.lifecycle.maintain("ana")
+        )
+
+    assert sorted([called.is_new, bool(report.ended)]) == [False, True]
+    assert await _closed(memory) == [("c-1", "call" if called.is_new else "timeout")]
 
 
 async def test_who_waits_for_the_end_of_maintenance_can_be_cancelled() -> None:

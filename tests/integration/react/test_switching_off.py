@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,6 +31,7 @@ from agent_reminiscence.react import (
     default_scope,
 )
 from agent_reminiscence.react.config import MemoryMode
+from agent_reminiscence.react.permission import Permission
 from agent_reminiscence.react.scope import REGISTRY
 from tests.support.brain import Brain, act
 
@@ -272,7 +274,23 @@ async def test_what_cannot_be_switched_is_refused(memory: AgentMem) -> None:
         ({"enabled": False, "conversation_id": ""}, "conversation_id"),
         ({"enabled": False, "conversation_id": "c" * 257}, "conversation_id has 257 characters"),
         ({"enabled": False, "conversation_id": 7}, "conversation_id must be"),
+        ({"enabled": False, "collection": "work"}, "collection is 'work', but conversation_id names no conversation"),
     ):
         with pytest.raises(InvalidInputError, match=message):
             await agent.lifecycle.set_memory("ana", **given)
     assert await memory.ledger.read(REGISTRY) == []
+
+
+async def test_a_cancelled_call_leaves_nothing_behind(memory: AgentMem) -> None:
+    """Whatever is cancelled, such as all tasks of a request, the next call asks again."""
+    permission = Permission(memory)
+    asking = asyncio.create_task(permission.to_read("ana", "default"))
+    await asyncio.sleep(0)
+    before = asyncio.all_tasks() - {asyncio.current_task(), asking}
+    for task in [one for one in before if "_look" in repr(one)]:
+        task.cancel()
+
+    await asyncio.wait({asking})
+
+    assert asking.cancelled()
+    await permission.to_read("ana", "default")

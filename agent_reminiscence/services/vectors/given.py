@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sized
+from collections.abc import Mapping, Sized
+from collections.abc import Set as AbstractSet
 from numbers import Real
 from typing import Any
 
@@ -19,7 +20,9 @@ def unit_vector(value: object, generation: Generation) -> tuple[float, ...]:
         InvalidInputError: It is no list of as many finite numbers as the stored vectors have, or all are zero.
     """
     wanted = f"embedding must be {generation.dimension} finite numbers, made by {generation.model_name!r}"
-    if isinstance(value, str | bytes) or not isinstance(value, Sized):
+    # Mappings and sets have no order; an array without dimensions has a length only in name.
+    is_list = isinstance(value, Sized) and not isinstance(value, str | bytes | Mapping | AbstractSet)
+    if not is_list or getattr(value, "shape", None) == ():
         raise InvalidInputError(f"{wanted}, not {kind_of(value)}")
     if len(value) != generation.dimension:
         raise InvalidInputError(f"{wanted}, not {len(value):,}")

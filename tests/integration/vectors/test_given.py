@@ -75,6 +75,9 @@ async def test_a_given_vector_takes_the_place_of_one_that_weighs_words(config: C
         pytest.param([0.0] * TEST_DIMENSION, "no direction", id="zeros"),
         pytest.param("0.5", "not a str", id="a text"),
         pytest.param(0.5, "not a float", id="a number"),
+        pytest.param(np.array(0.5), "not a ndarray", id="an array without dimensions"),
+        pytest.param(dict.fromkeys(range(TEST_DIMENSION), 1.0), "not a dict", id="a mapping"),
+        pytest.param(set(range(TEST_DIMENSION)), "not a set", id="a set"),
     ],
 )
 async def test_a_vector_that_does_not_fit_is_refused_before_anything_is_read(

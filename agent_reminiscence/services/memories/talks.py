@@ -150,7 +150,7 @@ class Talks:
                 db, external_id, pause_seconds=self._writes.remember_after_seconds, conversation_id=conversation_id
             )
             after = pending[0].after if pending else await self._remembering.find_read(db, external_id, conversation_id)
-            # A model may be reading what came before the last end; what was said since then is to be read at once as well.
+            # A model may be reading what came before the last end; what was said since then is to be read at once, too.
             ended = pending[0].position if pending and pending[0].is_over else None
             since = after if ended is None else ended
             if not await self._remembering.read_said(db, external_id, keys, after=since, now=self._clock(), limit=1):

@@ -35,11 +35,12 @@ def _any_of(phrases: Iterable[str]) -> re.Pattern[str]:
 
 
 _FAREWELL: Final = _any_of(_WORDS["farewell"])
+_END: Final = _any_of([*_WORDS["farewell"], *_WORDS["closing"]])
 _TURN: Final = _any_of(_WORDS["turn"])
 _COURTESY: Final = frozenset(_WORDS["courtesy"])
 _CONTINUING: Final = frozenset(_WORDS["continuing"])
 _EMPTY: Final = frozenset(_WORDS["empty"])
-# Beside the farewell and courtesy, such as a name.
+# Behind a farewell, beside courtesy: a name.
 _OTHER_WORDS: Final = 2
 # Where a message says that it is about something else: in its first words.
 _TURN_CHARACTERS: Final = 30
@@ -106,10 +107,15 @@ def find_ending(
 
 def _is_farewell(message: str) -> bool:
     folded = message.casefold().replace("’", "'")
-    rest, found = _FAREWELL.subn(" ", folded)
-    if not found or "?" in message:
+    first = _END.search(folded)
+    if first is None or "?" in message or _others(folded[: first.start()]):
         return False
-    return sum(word not in _COURTESY for word in WORD.findall(rest)) <= _OTHER_WORDS
+    return _others(_END.sub(" ", folded)) <= (_OTHER_WORDS if _FAREWELL.search(folded) else 0)
+
+
+def _others(text: str) -> int:
+    """How many words are no courtesy."""
+    return sum(word not in _COURTESY for word in WORD.findall(text))
 
 
 def _why_other_topic(before: Sequence[InvocationSummary], message: str) -> str | None:

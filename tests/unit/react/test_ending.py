@@ -74,6 +74,27 @@ def test_a_farewell_ends_a_conversation(text: str) -> None:
     assert (ending.reason, ending.why, ending.is_before) == ("farewell", "the user said goodbye", False)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Translate goodbye",
+        "Play Ciao Bella",
+        "That's all wrong",
+        "Nothing else works",
+        "I'm done with step",
+        "Take care of that",
+        "Das ist alles falsch",
+        "Ich bin fertig damit",
+        "Schreib das bis morgen",
+        "Schönen Tag der Arbeit",
+        "Sonst nichts gefunden",
+    ],
+)
+def test_a_short_task_is_no_farewell(text: str) -> None:
+    """Although it has the words of one, and few others."""
+    assert find_ending([_said("Where is the boat?")], text, _NOW, signs=["farewell"], pause_seconds=1800) is None
+
+
 def test_a_pause_ends_what_was_before_it() -> None:
     """Longer than the limit, and said in seconds; the message after it begins something else."""
     before = [_said("Where is the boat?", at=_NOW - timedelta(seconds=1801))]

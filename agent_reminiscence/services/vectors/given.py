@@ -21,8 +21,8 @@ def unit_vector(value: object, generation: Generation) -> tuple[float, ...]:
     """
     wanted = f"embedding must be {generation.dimension} finite numbers, made by {generation.model_name!r}"
     # Mappings and sets have no order; an array without dimensions has a length only in name.
-    is_list = isinstance(value, Sized) and not isinstance(value, str | bytes | Mapping | AbstractSet)
-    if not is_list or getattr(value, "shape", None) == ():
+    is_other = isinstance(value, str | bytes | Mapping | AbstractSet) or getattr(value, "shape", None) == ()
+    if is_other or not isinstance(value, Sized):
         raise InvalidInputError(f"{wanted}, not {kind_of(value)}")
     if len(value) != generation.dimension:
         raise InvalidInputError(f"{wanted}, not {len(value):,}")

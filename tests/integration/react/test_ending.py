@@ -14,15 +14,18 @@ from agent_reminiscence import AgentMem, Config, ConfigurationError
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.react import (
     AgentRequest,
+    MemoryServices,
     ReactMemConfig,
     ReactMemService,
     ReactService,
+    create_agent_service,
     create_lifecycle,
     default_scope,
 )
 from agent_reminiscence.react.lifecycle import CLOSED, Lifecycle
 from agent_reminiscence.react.maintenance import Maintenance, one_at_a_time
 from agent_reminiscence.react.models import ConversationMemory
+from agent_reminiscence.react.scope import Scope
 from agent_reminiscence.react.sensitive import KINDS, told
 from tests.support.brain import Brain
 
@@ -288,3 +291,39 @@ async def test_what_maintains_without_answering_learns_as_the_agent_does(memory:
 
     [instructions] = brain.told
     assert [kind for kind in KINDS if told(kind) not in instructions] == ["health"]
+
+
+_SCOPES_OF_SERVICES: list[Scope] = []
+
+
+def by_team(user: str, collection: str) -> str:
+    """A scope that a section names."""
+    return f"team/{user}/{collection}"
+
+
+def by_team_services(memory: AgentMem, config: ReactMemConfig, scope: Scope) -> MemoryServices:
+    """Services that a section names."""
+    _SCOPES_OF_SERVICES.append(scope)
+    return MemoryServices.of(memory, config, scope)
+
+
+async def test_what_maintains_without_answering_uses_what_the_section_names(memory: AgentMem) -> None:
+    """The memory is where the agent keeps it, and its services are those of the agent."""
+    _SCOPES_OF_SERVICES.clear()
+    section = {
+        "conversation-timeout": 1e-6,
+        "learn-with": "rules",
+        "maintenance-seconds": None,
+        "scope": f"{__name__}:by_team",
+        "services": f"{__name__}:by_team_services",
+    }
+    async with create_agent_service({"agent-mem": section}, _brain().model, memory) as agent:
+        await agent.answer(_request("Where is the boat?"))
+    lifecycle = create_lifecycle({"agent-mem": section}, memory)
+
+    await lifecycle.maintain_all()
+
+    assert await _closed(memory, "team/ana/default") == [("c-1", "timeout")]
+    assert [by_team, by_team] == _SCOPES_OF_SERVICES
+    # The model that it names is enough; nothing is asked of it yet.
+    create_lifecycle({"agent-mem": {"learning-model": "ollama:qwen3"}}, memory)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from agent_reminiscence.domain.model import FrozenModel, StrictModel
+from agent_reminiscence.exceptions import InvalidInputError
 
 # Observations at which a relationship reaches strength 0.5.
 STRENGTH_HALF: Final = 3.0
@@ -108,7 +109,11 @@ class GraphPattern(FrozenModel):
 
 
 class GraphStep(StrictModel):
-    """One step of a path that `match` looks for: from one entity along a relationship to the next. None is any."""
+    """One step of a path that `match` looks for: from one entity along a relationship to the next. None is any.
+
+    Raises:
+        InvalidInputError: A field is unknown, or a value has the wrong type.
+    """
 
     from_type: str | None = Field(
         default=None, description="Type of the entity that it starts from; of a later step, where the one before ends."
@@ -122,6 +127,20 @@ class GraphStep(StrictModel):
         default=None, description="The entity that the path starts from, by id or name; of the first step only."
     )
     to_entity: UUID | str | None = Field(default=None, description="The entity that it leads to, by id or name.")
+
+    # The checker takes the signature from the fields; at run time every mistake is an InvalidInputError.
+    if not TYPE_CHECKING:
+
+        def __init__(self, **given: Any) -> None:
+            if isinstance(types := given.get("relationship_types"), str):
+                raise InvalidInputError(f"relationship_types must be a list of types, such as [{types!r}], not a str")
+            try:
+                super().__init__(**given)
+            except ValidationError as error:
+                fault = error.errors(include_url=False)[0]
+                raise InvalidInputError(
+                    f"a step of a path does not take {fault['loc'][0]}={fault['input']!r:.60}: {fault['msg']}"
+                ) from None
 
 
 class GraphTriple(FrozenModel):

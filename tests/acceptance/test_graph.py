@@ -100,6 +100,22 @@ async def test_a_path_of_steps_is_matched(scene: GraphScene, graph: MemoryGraph)
         await graph.match(tenant, path=[GraphStep(from_entity="Nobody")])
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"relationship_types": "owns"}, "list of types, such as \\['owns'\\]"),
+        ({"direction": "up"}, "direction='up'.*'out', 'in' or 'any'"),
+        ({"from_entity": 3}, "from_entity=3"),
+        ({"form_type": "person"}, "form_type='person'"),
+    ],
+    ids=str,
+)
+def test_a_wrong_step_is_refused_by_its_name(fields: dict[str, Any], message: str) -> None:
+    """With the library's own error, like any other argument."""
+    with pytest.raises(InvalidInputError, match=message):
+        GraphStep(**fields)
+
+
 async def test_a_name_of_several_entities_is_refused_with_their_ids(
     scene: GraphScene, tenant: str, graph: MemoryGraph
 ) -> None:

@@ -191,5 +191,6 @@ def _mark(found: re.Match[str]) -> str:
     group = f"{found[1].lower()}{found[2]}"
     kind = found[3] or ""
     inside = kind if kind in (":i", ":my") else ""
-    after = {"'s": " 's", "(?:'s)?": "(?: 's)?"}.get(kind, "")
+    # What is said of Bob's boss is not said of Bob.
+    after = {"'s": " 's", "(?:'s)?": "(?: 's)?", "": "(?! 's)"}.get(kind, "")
     return rf"<(?P<{group}>\d+){inside}>{after}"

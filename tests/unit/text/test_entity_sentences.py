@@ -107,6 +107,10 @@ def test_types_and_relationships_are_right_nearly_always(name: str, precision: f
         ("Mara: > I live in Kiel.", set()),
         ('Mara: I told Tom "wait" because I live in Kiel.', {("mara", "lives_in", "kiel")}),
         ("Mara: My wife Anna died last year.", set()),
+        ("Mara: My husband is Bob's boss.", set()),
+        ("Mara: My husband is Bob.", {("mara", "married_to", "bob")}),
+        ("Mara: Meine Schwester ist Veganerin.", set()),
+        ("Mara: Meine Schwester heißt Lea.", {("mara", "sibling_of", "lea")}),
         ("It is a lie that Mara works for Siemens.", set()),
         ("Wenn Mara in Kiel wohnt, ist es nah.", set()),
         ("Meine Tochter studiert Physik an der Universität Bonn.", set()),
@@ -114,8 +118,8 @@ def test_types_and_relationships_are_right_nearly_always(name: str, precision: f
         ("Seit Mai studiert Mara an der Universität Bonn.", {("mara", "studies_at", "universitat bonn")}),
     ],
 )
-def test_nobody_is_related_by_what_is_quoted_or_not_so(sentence: str, stated: set[object]) -> None:
-    """Who quotes somebody is not the "I" of the quotation; and what is studied is no student."""
+def test_nobody_is_related_by_what_is_quoted_not_so_or_said_of_others(sentence: str, stated: set[object]) -> None:
+    """Who quotes somebody is not the "I" of the quotation, what is studied is no student, and Bob's boss is not Bob."""
     label = read_label(sentence, 0)
     found = extract([Passage(sentence, label.name if label else None)], known={})
 

@@ -28,6 +28,11 @@ _NAME: Final = re.compile(r"<([AB])(2?)('s|\(\?:'s\)\?|:i|:my)?>")
 _I: Final = frozenset({"i", "ich"})
 _MY: Final = frozenset({"my", "mein", "meine", "meinem", "meinen", "meiner"})
 _CONTRACTIONS: Final = {"i'm": ("i", "am"), "i’m": ("i", "am"), "he's": ("he", "is"), "she's": ("she", "is")}
+# Before what no list knows, these say that it is somebody or something of a kind: "My Wife", "The Manager".
+_DETERMINED: Final = re.compile(
+    r"(?:^|[ >])(?:the|an?|my|our|your|his|her|their|this|that|every|<\d+:my>"
+    r"|der|die|das|(?:ein|[mds]ein|ihr|unser)\w*) $"
+)
 # A longer sentence is a list or a contract, and takes long to match.
 _MAX_WORDS: Final = 60
 _ENDS: Final = 2
@@ -81,9 +86,14 @@ def find_stated(
         for rule in language.rules:
             for match in _matches(rule.patterns, text):
                 target = keys[int(match["b"])]
-                for mark in (match["a"], match.groupdict().get("a2")):
-                    if mark is not None and _take(rule, keys[int(mark)], target, names):
-                        yield keys[int(mark)], target, rule.type
+                for group in ("a", "a2") if "a2" in match.re.groupindex else ("a",):
+                    source = keys[int(match[group])]
+                    # Without the mark's bracket.
+                    before = text[: match.start(group) - 1]
+                    if names.type_of(source) == OTHER and _DETERMINED.search(before):
+                        continue
+                    if _take(rule, source, target, names):
+                        yield source, target, rule.type
 
 
 def _matches(patterns: Sequence[re.Pattern[str]], text: str) -> Iterator[re.Match[str]]:

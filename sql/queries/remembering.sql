@@ -49,7 +49,7 @@ LIMIT 1;
 
 -- name: read_said
 -- What was said in a conversation after a position, in order: events that added to its memories, without those of archived
--- and expired ones.
+-- and expired ones, and without what was replaced by another text since: that is no longer among the turns.
 SELECT e.position, e.kind, e.source, e.occurred_at, e.payload::text AS payload
 FROM memory_event AS e
 CROSS JOIN LATERAL (
@@ -62,5 +62,10 @@ CROSS JOIN LATERAL (
 ) AS part
 WHERE e.external_id = $(external_id)p AND e.conversation_id = $(conversation_id)p AND e.position > $(after)p
     AND e.kind IN ('memory.created', 'memory.appended') AND e.salt IS NOT NULL
+    AND NOT EXISTS (
+        SELECT FROM memory_event AS u
+        WHERE u.external_id = e.external_id AND u.memory_id = e.memory_id AND u.position > e.position
+            AND u.kind = 'memory.updated' AND u.payload #> '{changes,content}' IS NOT NULL
+    )
 ORDER BY e.position
 LIMIT $(limit)p;

@@ -409,6 +409,22 @@ async def test_an_archived_conversation_is_not_read(config: MakeConfig) -> None:
         assert [event.payload["turns"] for event in await _events(memory, EventKind.REMEMBERED)] == [0]
 
 
+async def test_what_was_corrected_is_not_read(config: MakeConfig) -> None:
+    """A text that replaced turns stands in the memory; a new title changes nothing."""
+    model = ScriptedModel(_NOTHING)
+    async with _memory(config, model, remember_after_seconds=3600) as memory:
+        chat = memory.conversation("agent-1", "chat-7", remember=True)
+        note = await chat.add("user", "My sister lives in Lisbon.")
+        await memory.update_active_memory("agent-1", note.id, content="user: My sister lives abroad.")
+        await chat.add("user", "She has a boat.")
+        await memory.update_active_memory("agent-1", note.id, title="Family")
+        await chat.end()
+        await _work(memory)
+
+        assert "She has a boat." in model.shown
+        assert "Lisbon" not in model.shown
+
+
 async def test_a_wish_to_forget_is_in_the_ledger(config: MakeConfig) -> None:
     """Nothing is deleted; the event says in which turn the user asks, and not in what words."""
     forget = call("request_deletion", what="the old address", memories=[], message=2)

@@ -151,8 +151,8 @@ def test_the_stems_of_a_rule_leave_no_sentence_out() -> None:
 @cache
 def _words_of(number: int) -> st.SearchStrategy[str]:
     letters = st.characters(codec="ascii", categories=["Lu", "Ll", "Nd"], include_characters=" -'")
-    # Next to nothing that is drawn fits some patterns, and what is drawn depends on the modules that are loaded: without
-    # the empty text, a rule that happens to get no example would fail.
+    # Next to nothing that is drawn fits some patterns, and what is drawn depends on the modules that are loaded:
+    # without the empty text, a rule that happens to get no example would fail.
     return st.from_regex(rules()[number].words, alphabet=letters) | st.just("")
 
 

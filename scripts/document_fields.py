@@ -20,6 +20,7 @@ from griffe import (
     DocstringSectionText,
     ExprCall,
     ExprKeyword,
+    ExprName,
     Extension,
 )
 
@@ -101,6 +102,11 @@ def _says(field: Attribute) -> str:
     if field.docstring is not None:
         return field.docstring.value
     description = _arguments(field).get("description")
+    if isinstance(description, ExprName):
+        # A constant of the same module: several fields say the same.
+        constant = field.module.members[description.name]
+        assert isinstance(constant, Attribute)
+        description = constant.value
     return "" if description is None else str(ast.literal_eval(str(description)))
 
 

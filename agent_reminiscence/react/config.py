@@ -138,7 +138,8 @@ class ReactMemConfig(AgentConfig):
     )
     allow_sensitive: frozenset[SensitiveKind] = Field(
         default=frozenset(),
-        description=f"Kinds of sensitive facts that may be extracted, of {', '.join(KINDS)}; all others are refused.",
+        description="Kinds of sensitive facts that may be extracted, of secret, health, payment, identity, contact,"
+        " belief, origin, sex_life, criminal, minor and location; all others are refused.",
     )
     learning_model: str | None = Field(
         default=None, min_length=1, description="The name of the model that draws facts and lessons; None: the agent's."

@@ -8,6 +8,7 @@ import pytest
 
 from agent_reminiscence import ConfigurationError
 from agent_reminiscence.react.config import AgentConfig, ReactMemConfig, read_sections
+from agent_reminiscence.react.sensitive import KINDS
 
 
 def test_the_documented_names_and_defaults() -> None:
@@ -69,3 +70,9 @@ def test_a_mistake_is_named(sections: dict[str, Any], message: str) -> None:
     """A setting with a typing error must not be a setting that does nothing."""
     with pytest.raises(ConfigurationError, match=message):
         read_sections(sections)
+
+
+def test_the_setting_names_every_kind_that_may_be_allowed() -> None:
+    """Its description is written out, because the reference is made from the source."""
+    told = ReactMemConfig.model_fields["allow_sensitive"].description or ""
+    assert [kind for kind in KINDS if kind not in told.replace(",", "").replace(";", "").split()] == []

@@ -30,7 +30,9 @@ def read_agent_file(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(text) if path.suffix.lower() == ".json" else tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigurationError(f"--agent {str(path)!r} is no TOML, or no JSON if its name ends so: {error}") from None
+        raise ConfigurationError(
+            f"--agent {str(path)!r} is not valid TOML (or JSON, if its name ends in .json): {error}"
+        ) from None
     if not isinstance(found, Mapping) or "agent-mem" not in found:
         raise ConfigurationError(f"--agent {str(path)!r} has no section 'agent-mem'; add it, or leave the option out")
     return {name: found[name] for name in _SECTIONS if name in found}

@@ -290,7 +290,7 @@ def test_an_agent_that_a_worker_cannot_maintain_is_refused(cli: CommandLine, tmp
     """Each message names what is wrong and the way out."""
     file = tmp_path / "agent.json"
     for text, message in (
-        ("{", "is no TOML, or no JSON"),
+        ("{", "is not valid TOML"),
         ("{}", "has no section 'agent-mem'; add it"),
         ('{"agent-mem": {"mood": 1}}', "mood"),
         ('{"agent-mem": {}}', "name it with --agent-model, or set learn-with to rules"),

@@ -29,7 +29,7 @@ def unit_vector(value: object, generation: Generation) -> tuple[float, ...]:
     numbers = [_number(one) for one in _iterable(value)]
     unusable = next((place for place, number in enumerate(numbers) if not math.isfinite(number)), None)
     if unusable is not None:
-        raise InvalidInputError(f"{wanted}; number {unusable} is none")
+        raise InvalidInputError(f"{wanted}; number {unusable} is not")
     # Scaled first: the squares of large numbers would be infinite, and those of small ones zero.
     largest = max(map(abs, numbers))
     if not largest:

@@ -202,15 +202,17 @@ async def _measure(memory: AgentMem, chance: random.Random, questions: int) -> d
             await memory.admin.wait_until_idle(default_scope(_USER, "default"))
             took["assembly"] = _milliseconds(spans["recall"])
             # A question of its own, which no cache knows, as alike as can be.
-            alone = _retrievals(services, question.replace(" it in ", " it after "), state)
+            alone = _retrievals(lambda: services, question.replace(" it in ", " it after "), state)
             took |= {f"{name} alone": await _time(call) for name, call in alone.items()}
             if number < 0:
                 continue
             for name, value in took.items():
                 times[name].append(value)
             overlaps.append(_overlap(spans))
-            first = _retrievals(services, question.replace(" it in ", " it before "), state)
-            then = _retrievals(services, question.replace(" it in ", " it for "), state)
+            first = _retrievals(lambda: services, question.replace(" it in ", " it before "), state)
+            # Services of one memory share a look at the user's switch, and a recorded answer is one call's.
+            apart = partial(MemoryServices.of, memory)
+            then = _retrievals(apart, question.replace(" it in ", " it for "), state)
             with suppress(NotRecordedError):
                 compared.append(await compare(first, then, is_at_once_first=number % 2 == 0))
             response = await agent.answer(request)
@@ -242,15 +244,15 @@ async def _ask[R](ask: Callable[[R], Awaitable[_Response]], request: R) -> None:
     assert response.error is None, response.error
 
 
-def _retrievals(services: MemoryServices, question: str, state: str) -> dict[str, Call]:
-    """The three retrievals of an assembly, as separate calls."""
+def _retrievals(services: Callable[[], MemoryServices], question: str, state: str) -> dict[str, Call]:
+    """The three retrievals of an assembly, as separate calls, each of the services that it is given."""
     facts = RetrieveFactsRequest(user=_USER, query=question)
     episodes = RetrieveEpisodesRequest(user=_USER, query=question, state=state)
     conversation = GetConversationMemoryRequest(user=_USER, conversation_id=_CONVERSATION, limit=20)
     return {
-        "facts": partial(_ask, services.fact_retrieval.retrieve_facts, facts),
-        "episodes": partial(_ask, services.episode_retrieval.retrieve_episodes, episodes),
-        "conversation": partial(_ask, services.conversations.get_conversation, conversation),
+        "facts": partial(_ask, services().fact_retrieval.retrieve_facts, facts),
+        "episodes": partial(_ask, services().episode_retrieval.retrieve_episodes, episodes),
+        "conversation": partial(_ask, services().conversations.get_conversation, conversation),
     }
 
 

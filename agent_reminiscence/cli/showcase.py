@@ -168,6 +168,10 @@ async def _know_the_people(memory: AgentMem) -> None:
             keeper, one, type_, other, from_type=kind, to_type=other_kind, memory_id=register.id, actor="Ines"
         )
     for short, whole in (("Ines", "Ines Halvorsen"), ("Tomas", "Tomas Brandt")):
+        # The consolidation took the two names for one already, under the short one.
+        [joined] = await graph.entities(keeper, name=whole)
+        for entity_id in joined.merged_ids:
+            await graph.unmerge(keeper, entity_id, actor="Ines")
         await graph.merge(keeper, whole, short, actor="Ines")
     around = await graph.neighbourhood(keeper, "Tomas Brandt", types=["rents_from"])
     await graph.end_relationship(keeper, around.relationships[0].id, end_date=_day(6, 1), actor="Ines")

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import Path, Request
 from pydantic import Field
@@ -132,6 +132,14 @@ async def recall(request: Request, memory: Memory, tenant: Tenant, body: RecallQ
     return as_json(Recalled.model_construct(**dict(result), prompt=prompt))
 
 
+# What tools read each event of a stream as.
+_EVENT: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["event", "data"],
+    "properties": {"event": {"type": "string", "enum": ["hit", "end", "problem"]}, "data": {"type": "string"}},
+}
+
+
 @router.post(
     "/recall/stream",
     response_class=Response,
@@ -142,7 +150,7 @@ async def recall(request: Request, memory: Memory, tenant: Tenant, body: RecallQ
                 "description": "Server-sent events, whatever `Accept` says: `hit` is a hit, as in `POST /v1/recall`;"
                 " `end`, the last, has the number of `hits`. An error is the event `problem`. A stream without either"
                 " was cut off.",
-                "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+                "content": {MEDIA_TYPE: {"schema": _EVENT}},
             }
         },
     ),

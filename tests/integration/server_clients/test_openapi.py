@@ -67,7 +67,7 @@ async def test_two_thousand_calls_are_answered_as_the_document_says(
                 embedding_dimension=TEST_DIMENSION,
                 worker=False,
             ),
-            models=AgentModels(memory_retrieve=model.model),
+            models=AgentModels(memory_retrieve=model.model, memory_update=model.model),
         )
         credentials = Credentials({"house": grant(filled_databases.contents.external_id)})
         async with serve_rest(memory, credentials=credentials) as rest:

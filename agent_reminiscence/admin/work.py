@@ -107,7 +107,7 @@ class WorkAdmin(Topic):
         Ended chunks leave current searches through an event of their own. No text changes, and a search `as_of` an
         earlier time finds them. Without `max_chunks`, times to live and memories that expire, nothing ends.
 
-        With `retention="erase"`, memories that have expired, and those of which no passage is left, are then erased:
+        With `retention="erase"`, expired memories, and memories without a live passage, are then erased:
         all of them in this call, with one receipt for each 5,000. Otherwise nothing is deleted.
 
         Raises:

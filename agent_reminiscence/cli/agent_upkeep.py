@@ -42,7 +42,7 @@ def agent_lifecycle(memory: AgentMem, sections: Mapping[str, Any], model: str | 
     """What maintains the agents' memory, and how often; None: not in the background.
 
     Raises:
-        ConfigurationError: A setting is wrong, or there is no model; or the extra for agents is not installed.
+        ConfigurationError: A setting is wrong, a model is missing, or the extra for agents is not installed.
     """
     from agent_reminiscence.react import ReactMemConfig, create_lifecycle, read_sections
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime
 from math import isfinite
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -43,10 +43,10 @@ def read_event(text: str) -> Event:
     """The event that `write_event`, `Event.model_dump_json` or an export wrote.
 
     Raises:
-        ValueError: `text` is no such event. The message names the fields that are wrong and quotes nothing.
+        ValueError: `text` is not such an event. The message names the fields that are wrong and quotes nothing.
     """
     try:
-        fields = json.loads(text, parse_float=_finite, parse_constant=_refuse_constant)
+        fields = load_finite(text)
     except (ValueError, RecursionError):
         raise ValueError("is not JSON") from None
     if not isinstance(fields, dict):
@@ -61,6 +61,16 @@ def read_event(text: str) -> Event:
     if naive := [name for name in _TIMES if getattr(event, name).tzinfo is None]:
         raise ValueError(f"has no offset from UTC in {' and '.join(naive)}")
     return event
+
+
+def load_finite(text: str) -> Any:
+    """JSON as Python reads it, without the numbers that JSON does not have.
+
+    Raises:
+        ValueError: It is not JSON, or a number is infinite, NaN or too large for a float.
+        RecursionError: It is nested too deeply for Python.
+    """
+    return json.loads(text, parse_float=_finite, parse_constant=_refuse_constant)
 
 
 def _describe(names: list[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +15,7 @@ from uuid import UUID
 from pydantic import ValidationError
 
 from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.event_json import load_finite
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.transfer.compression import zstd
@@ -287,7 +287,7 @@ class _Contents:
             self._refuse(too_large)
         self._lines.update(line)
         try:
-            document = json.loads(line.decode(), parse_float=_finite, parse_constant=_no_constant)
+            document = load_finite(line.decode())
             check_storable(document)
         except (ValueError, RecursionError):
             self._refuse("is not JSON that a ledger can store")
@@ -372,17 +372,6 @@ def say_too_large(line: bytes | bytearray) -> str:
     if sum(map(line.count, (b",", b"[", b"{"))) > MAX_LINE_VALUES:
         return f"holds more than {MAX_LINE_VALUES:,} values"
     return ""
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if number in (float("inf"), float("-inf")):
-        raise ValueError("too large for a float")
-    return number
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _changed(path: Path) -> NoReturn:

@@ -85,7 +85,7 @@ async def match_paths(read: ReadEdges, hops: Sequence[GraphHop], *, where: Graph
 def as_paths(
     found: Sequence[Sequence[Edge]], entities: Iterable[Entity], relationships: Iterable[Relationship]
 ) -> list[GraphPath]:
-    """Paths with what their ids mean; those of which something is gone are left out."""
+    """Paths with what their ids mean; a path is left out if a part of it is gone."""
     entity_of = {entity.id: entity for entity in entities}
     relationship_of = {relationship.id: relationship for relationship in relationships}
     paths = []

@@ -39,7 +39,6 @@ from agent_reminiscence.agents.plans import (
 )
 from agent_reminiscence.agents.reflector import ReflectorDeps
 from agent_reminiscence.agents.running import prompt_version
-from agent_reminiscence.config.constants import TIERS, Tier
 from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
 from agent_reminiscence.text.rendering import Passage
 from agent_reminiscence.text.tokens import count_tokens
@@ -220,13 +219,13 @@ async def _is_new(text: str) -> bool:
 
 
 def _retriever_deps() -> RetrieverDeps:
-    async def search(query: str, tiers: Sequence[Tier]) -> RetrievalResult:
+    async def search(query: str) -> RetrievalResult:
         return _found()
 
     async def read_around(memory_id: UUID, chunk_ids: Sequence[UUID]) -> Sequence[SearchHit]:
         return _found().hits
 
-    return RetrieverDeps(search=search, read_around=read_around, tiers=TIERS)
+    return RetrieverDeps(search=search, read_around=read_around)
 
 
 def _found() -> RetrievalResult:

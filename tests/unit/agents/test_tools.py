@@ -17,7 +17,6 @@ from agent_reminiscence.agents.memory_updater import MAX_INTENTS, UpdaterDeps
 from agent_reminiscence.agents.models import AgentLimits
 from agent_reminiscence.agents.plans import Said, UpdateIntent
 from agent_reminiscence.agents.running import run_agent
-from agent_reminiscence.config.constants import TIERS
 from agent_reminiscence.domain.graph import TOGETHER
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.retrieval import EntityHit, RelationshipHit, RetrievalResult, SearchHit
@@ -246,7 +245,7 @@ def _entity(entity_id: UUID, name: str) -> EntityHit:
     )
 
 
-async def _nothing_found(query: str, tiers: object) -> RetrievalResult:
+async def _nothing_found(query: str) -> RetrievalResult:
     return RetrievalResult(query=query, hits=(), found=False, summary="", citations=())
 
 
@@ -257,9 +256,9 @@ async def _nothing_around(memory_id: object, chunk_ids: object) -> Sequence[Sear
 async def test_of_relationships_only_what_says_something_is_shown_and_once() -> None:
     """Neither that names stood together, nor an empty description, nor one end without a name."""
 
-    async def search(query: str, tiers: object) -> RetrievalResult:
+    async def search(query: str) -> RetrievalResult:
         entities = (_entity(_MARIA, "Maria"), _entity(_TOM, "Tom"), _entity(_PORTO, "Porto"))
-        nothing = await _nothing_found(query, tiers)
+        nothing = await _nothing_found(query)
         return nothing.model_copy(update={"entities": entities, "relationships": tuple(relationships)})
 
     relationships = [
@@ -270,7 +269,7 @@ async def test_of_relationships_only_what_says_something_is_shown_and_once() -> 
         _relationship(_TOM, TOGETHER, _PORTO, "He comes from there."),
         _relationship(_TOM, "owns", _ELSEWHERE, "A boat."),
     ]
-    deps = RetrieverDeps(search=search, read_around=_nothing_around, tiers=TIERS)
+    deps = RetrieverDeps(search=search, read_around=_nothing_around)
     look = call("search_memory", query="Maria")
     model = ScriptedModel(look, look, answer({"answer": "Memory does not say.", "is_known": False}))
 
@@ -287,7 +286,7 @@ async def test_of_relationships_only_what_says_something_is_shown_and_once() -> 
 
 async def test_what_the_retriever_reads_before_the_question_is_bounded() -> None:
     """Each request repeats the instructions and the schemas of the tools, so they are paid for again and again."""
-    deps = RetrieverDeps(search=_nothing_found, read_around=_nothing_around, tiers=TIERS)
+    deps = RetrieverDeps(search=_nothing_found, read_around=_nothing_around)
     model = ScriptedModel(answer({"answer": "Memory does not say.", "is_known": False}))
 
     await run_agent(memory_retriever.retriever_agent(), "Who?", model=model.model, deps=deps, limits=_LIMITS)

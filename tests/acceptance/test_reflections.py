@@ -153,8 +153,8 @@ async def test_a_belief_on_a_private_thought_is_its_agents_alone(config: MakeCon
 
 async def test_the_application_makes_a_belief_public(config: MakeConfig) -> None:
     """By the call or the manifest, never by the model; then it is everybody's, and the prompt says so."""
-    told = answer({"belief": "Odo took the key.", "based_on": [1], "public": True})
-    async with _memory(config, told) as (memory, model):
+    told = [answer({"belief": f"Odo took key {number}.", "based_on": [1], "public": True}) for number in range(4)]
+    async with _memory(config, *told) as (memory, model):
         await _say(memory, "I took the key.", actor="odo", kind="agent.thought")
         run = memory.admin.reflections.run
         assert "public" not in (await run(_RUN, "odo", threshold=1)).event.payload

@@ -777,7 +777,7 @@ async def test_a_belief_goes_with_what_its_model_was_shown(config: MakeConfig) -
         assert [belief.text for belief in BeliefGraph(await all_events(memory, _RUN)).current()] == ["Ilse swims."]
         # Costs stay: they are figures.
         assert len(await _asked(memory)) == 3
-        assert (await run(_RUN, "mara", threshold=2)).outcome == "written"
+        assert (await run(_RUN, "mara", threshold=1)).outcome == "written"
         assert "florins" not in str(model.asked[-1])
 
 

@@ -45,6 +45,10 @@ seven o'clock ferry arrives at eight.
 → belief="The ferry is probably late when the tide is low.", based_on=[9001, 9002, 9003]
 [9001] agent.spoke, ivo: I am keeping the boat after all. Held: [9002] agent.reflected, lea: Ivo will sell his boat.
 → belief="Ivo keeps his boat.", based_on=[9001], replaces=9002"""
+_READERS: Final = {
+    False: "Only the agent itself will read it.",
+    True: "All other agents will read it, too: write nothing that the agent would not tell them.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ class ReflectorDeps:
         events: What it has seen.
         own: The beliefs that it holds.
         others: Beliefs of other agents that it sees.
+        for_all: Whether other agents will read what is written.
     """
 
     agent_name: str
@@ -64,6 +69,7 @@ class ReflectorDeps:
     events: Mapping[int, Passage] = field(default_factory=dict)
     own: Mapping[int, Passage] = field(default_factory=dict)
     others: Mapping[int, Passage] = field(default_factory=dict)
+    for_all: bool = False
 
 
 @cache
@@ -88,7 +94,7 @@ def make_prompt(deps: ReflectorDeps) -> str:
         framed("events", render_lines(deps.events)),
         framed("beliefs_of_the_agent", render_lines(deps.own)) or "(the agent holds no belief yet)",
         framed("beliefs_of_others", render_lines(deps.others)),
-        "What does the agent conclude?",
+        f"What does the agent conclude? {_READERS[deps.for_all]}",
     ]
     return "\n\n".join(part for part in parts if part)
 

@@ -16,6 +16,12 @@ REFLECTED: Final = "agent.reflected"
 """The kind of a reflection."""
 
 
+def is_published(payload: Mapping[str, Any]) -> bool:
+    """Whether the application that recorded a reflection says that everybody may read it, whatever it rests on."""
+    # Only the word of JSON itself: an older payload may hold anything under this name.
+    return payload.get("public") is True
+
+
 class Reflection(FrozenModel):
     """The payload of an `agent.reflected` event; further keys are left alone."""
 
@@ -25,6 +31,9 @@ class Reflection(FrozenModel):
     based_on: Annotated[tuple[UUID, ...], Field(min_length=1, description="Events that the belief rests on.")]
     replaces: UUID | None = Field(default=None, description="An earlier reflection of the same agent.")
     contradicts: tuple[UUID, ...] = Field(default=(), description="Reflections of other agents.")
+    public: Annotated[bool, BeforeValidator(lambda value: value is True)] = Field(
+        default=False, description="Whether other agents read it, whatever they see of its grounds."
+    )
 
 
 def _nothing_is_a_list(value: object) -> object:
@@ -55,6 +64,25 @@ def grounds_of(payload: Mapping[str, Any]) -> Iterator[UUID]:
     """The events that a reflection rests on, by its payload, in which somebody may have put anything."""
     for name in _GROUNDS:
         yield from read_ids(payload.get(name))
+
+
+def needed_to_read(payload: Mapping[str, Any]) -> frozenset[UUID]:
+    """The events that another agent must see to read a reflection that is not published.
+
+    They are its grounds, and the belief that it replaces, of which it repeats what is still true.
+
+    Returns:
+        Empty if nobody else may read it: it names no grounds, or names them in a way that nobody can follow.
+    """
+    shown = payload.get("rests_on", [])
+    try:
+        reflection = Reflection.model_validate(payload)
+        rests_on = frozenset(UUID(str(one)) for one in shown) if isinstance(shown, list) else None
+    except ValueError:
+        return frozenset()
+    if rests_on is None:
+        return frozenset()
+    return rests_on.union(reflection.based_on, () if reflection.replaces is None else (reflection.replaces,))
 
 
 def read_ids(named: object) -> Iterator[UUID]:

@@ -32,6 +32,7 @@ class Reflections(Twin):
         threshold: int | None = None,
         visibility: Visibility | None = None,
         force: bool = False,
+        public: bool | None = None,
     ) -> ReflectionReport:
         """Have a model write an agent's reflection, if one is due.
 
@@ -48,6 +49,8 @@ class Reflections(Twin):
             visibility: What agents see of this ledger; None is the default.
             force: Ask the model even if none is due, provided that the agent has seen something since its last
                 reflection.
+            public: Whether all agents may read the belief; None is the manifest's `memory.public_beliefs`, and False
+                for a name. Otherwise those may who see everything that the model is shown. The model is told which.
 
         Returns:
             What came of it. However many processes call this at once, one reflection is written.
@@ -61,7 +64,9 @@ class Reflections(Twin):
             StoreError: The store is unavailable.
         """
         return self._thread.call(
-            lambda: self._wrapped.run(external_id, agent, threshold=threshold, visibility=visibility, force=force)
+            lambda: self._wrapped.run(
+                external_id, agent, threshold=threshold, visibility=visibility, force=force, public=public
+            )
         )
 
     def is_due(

@@ -26,7 +26,12 @@ belief that still helps you when these events are forgotten.
   what several events show together. Set it to null if nothing new follows.
 - `based_on`: the numbers of the entries in YOUR MEMORY that it rests on, at least one that is not a belief of yours.
 - `replaces`: the number of a belief of yours that it corrects, sharpens or combines, or null.
-- `contradicts`: the numbers of other agents' beliefs that cannot be true at the same time."""
+- `contradicts`: the numbers of other agents' beliefs that cannot be true at the same time.
+{readers}"""
+_READERS: Final = {
+    False: "Only you will read it.",
+    True: "All agents will read it: write nothing that you would not tell them.",
+}
 
 
 def checked_answer(output_type: type[BaseModel] | None) -> None:
@@ -45,9 +50,13 @@ def checked_answer(output_type: type[BaseModel] | None) -> None:
         )
 
 
-def write_request(seen: int) -> str:
-    """Ask for a reflection on `seen` events."""
-    return _REQUEST.format(number=f"{seen:,}")
+def write_request(seen: int, *, for_all: bool) -> str:
+    """Ask for a reflection on `seen` events.
+
+    Args:
+        for_all: Whether other agents will read it.
+    """
+    return _REQUEST.format(number=f"{seen:,}", readers=_READERS[for_all])
 
 
 def payload_of(
@@ -56,6 +65,8 @@ def payload_of(
     numbered: Sequence[Event],
     shown: Iterable[Event],
     visibility: Visibility,
+    *,
+    public: bool = False,
 ) -> dict[str, Any] | None:
     """The payload of the reflection that an agent answered with; None if it concluded nothing that can be used.
 
@@ -64,7 +75,9 @@ def payload_of(
 
     Args:
         numbered: The events by their numbers in the prompt, from 1.
-        shown: Every event in the prompt: the belief may repeat any of them, so an erasure of one takes it, too.
+        shown: Every event in the prompt: the belief may repeat any of them. So an erasure of one takes it, too, and who
+            does not see one does not read it.
+        public: Whether all agents may read it.
     """
     by_number = dict(enumerate(numbered, start=1))
     own = {number for number, event in by_number.items() if event.kind == REFLECTED and event.actor == agent_name}
@@ -83,5 +96,6 @@ def payload_of(
         replaces=by_number[plan.replaces].event_id if plan.replaces in own else None,
         contradicts=[by_number[number].event_id for number in dict.fromkeys(plan.contradicts) if number in others],
         visibility=visibility,
+        public=public,
     )
     return payload | {"rests_on": sorted(str(event.event_id) for event in shown)}

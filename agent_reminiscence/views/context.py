@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import bisect
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
@@ -32,7 +32,7 @@ from agent_reminiscence.views.index import MemoryIndex
 from agent_reminiscence.views.manifest import AgentManifest
 from agent_reminiscence.views.reflection import ReflectionMemory, ReflectionTracker
 from agent_reminiscence.views.salience import SalienceMemory
-from agent_reminiscence.views.visibility import INJECTED, Visibility, VisibleEvents, in_order, last_of
+from agent_reminiscence.views.visibility import INJECTED, Sight, Visibility, VisibleEvents, in_order, last_of
 from agent_reminiscence.views.wording import format_events
 
 MAX_VISITOR_EVENTS: Final = 3
@@ -172,7 +172,8 @@ class ContextBuilder:
         Returns:
             None if the prompt asked for none, or the agent concluded nothing, or nothing that rests on what it was
             shown. Numbers that the prompt did not show are left out. Otherwise the payload also names all that was
-            shown (`rests_on`): erasing any of it erases the reflection, which may repeat it.
+            shown (`rests_on`): erasing any of it erases the reflection, which may repeat it, and other agents read it
+            only if they see all of it or the manifest makes beliefs public.
 
         Raises:
             InvalidInputError: The answer is neither a `ReflectionPlan` nor None.
@@ -184,7 +185,14 @@ class ContextBuilder:
             )
         if answer is None or not context.asks_to_reflect:
             return None
-        return payload_of(answer, self.manifest.name, context.numbered, context.shown, self.visibility)
+        return payload_of(
+            answer,
+            self.manifest.name,
+            context.numbered,
+            context.shown,
+            self.visibility,
+            public=self.manifest.memory.public_beliefs,
+        )
 
     def _build_extra_prompt(self) -> str:
         """What the scenario adds, word for word; '' is nothing. Quote what others wrote with `quote`."""
@@ -197,6 +205,8 @@ class ContextFollower:
     def __init__(self, builder: ContextBuilder) -> None:
         self._builder = builder
         self._stream = VisibleEvents(builder.manifest.name, builder.visibility)
+        # What everybody sees decides who will read a belief that rests on it.
+        self._open = Sight(None, builder.visibility)
         self._recent = builder.episodic.follow()
         self._beliefs = builder.reflection.follow()
         self._salient = builder.salience.follow()
@@ -215,6 +225,10 @@ class ContextFollower:
         seen = tuple(events)
         self._tracker.observe(seen)
         news = self._stream.observe(seen)
+        self._open.drop(news.erased)
+        # Who sees less sees nothing that this agent does not see.
+        for event in news.events:
+            self._open.add(event)
         for event_id in news.erased:
             self._injected.pop(event_id, None)
         self._injected.update((one.event_id, one) for one in news.events if one.kind == INJECTED)
@@ -258,7 +272,9 @@ class ContextFollower:
             events=events,
             visitor=visitor,
             extra=self._builder._build_extra_prompt().strip(),  # noqa: SLF001 - the hook of the class above
-            request=write_request(len(self._tracker.since)) if self._tracker.is_due else "",
+            asked_on=len(self._tracker.since) if self._tracker.is_due else 0,
+            is_public=memory.public_beliefs,
+            open_to_all=self._open,
             identity=self._builder.manifest.identity.strip(),
             output=_schema(self._builder.output_type),
         )
@@ -286,8 +302,11 @@ class _Layers:
     events: tuple[Event, ...]
     visitor: tuple[Event, ...]
     extra: str
-    request: str
     output: str
+    # How many events a reflection is asked for on; 0: none is asked for.
+    asked_on: int
+    is_public: bool
+    open_to_all: Container[UUID]
     cut: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
@@ -308,15 +327,12 @@ class _Layers:
             if taken := min(most, size):
                 cut[name] = taken
                 most -= taken
-        return _Layers(
-            identity=self.identity,
+        return replace(
+            self,
             scene=self.scene[cut.get(_SCENE, 0) :],
             beliefs=self.beliefs[cut.get(_BELIEFS, 0) :],
             events=self.events[cut.get(_EVENTS, 0) :],
-            visitor=self.visitor,
             extra="" if _EXTRA in cut else self.extra,
-            request=self.request,
-            output=self.output,
             cut=MappingProxyType(cut),
         )
 
@@ -324,6 +340,19 @@ class _Layers:
     def remembered(self) -> tuple[Event, ...]:
         """Beliefs and events, in order of position."""
         return in_order([*self.beliefs, *self.events])
+
+    @property
+    def shown(self) -> tuple[Event, ...]:
+        """All events, in order of position."""
+        return in_order([*self.remembered, *self.visitor])
+
+    @property
+    def request(self) -> str:
+        """Asks for a reflection, and says who will read it; '' if none is asked for."""
+        if not self.asked_on:
+            return ""
+        for_all = self.is_public or all(event.event_id in self.open_to_all for event in self.shown)
+        return write_request(self.asked_on, for_all=for_all)
 
     def write(self) -> str:
         """The prompt."""
@@ -361,9 +390,9 @@ def _fit(layers: _Layers, budget: int | None, count: TokenCounter) -> Context:
         tokens=count(text),
         cut=fitting.cut,
         budget=budget,
-        shown=in_order([*fitting.remembered, *fitting.visitor]),
+        shown=fitting.shown,
         numbered=fitting.remembered,
-        asks_to_reflect=bool(fitting.request),
+        asks_to_reflect=bool(fitting.asked_on),
     )
 
 

@@ -49,6 +49,14 @@ SHOWN_CHARACTERS: Final = 1_000
 _MAX_THRESHOLD: Final = 2**31 - 1
 
 
+class _Asking(NamedTuple):
+    """Who reflects, and whether all may read what comes of it."""
+
+    eyes: Eyes
+    identity: str
+    is_public: bool
+
+
 class _Shown(NamedTuple):
     """What a model is shown, and which event has which number."""
 
@@ -81,6 +89,7 @@ class Reflections:
         threshold: int | None = None,
         visibility: Visibility | None = None,
         force: bool = False,
+        public: bool | None = None,
     ) -> ReflectionReport:
         """Have a model write an agent's reflection, if one is due.
 
@@ -97,6 +106,8 @@ class Reflections:
             visibility: What agents see of this ledger; None is the default.
             force: Ask the model even if none is due, provided that the agent has seen something since its last
                 reflection.
+            public: Whether all agents may read the belief; None is the manifest's `memory.public_beliefs`, and False
+                for a name. Otherwise those may who see everything that the model is shown. The model is told which.
 
         Returns:
             What came of it. However many processes call this at once, one reflection is written.
@@ -112,6 +123,7 @@ class Reflections:
         tenant = validation.external_id(external_id)
         eyes, identity = self._read_agent(tenant, agent, visibility)
         is_forced = validation.flag("force", force)
+        is_public = _is_public(agent) if public is None else validation.flag("public", public)
         least = _least(agent, threshold, is_forced=is_forced)
         if least is None:
             return ReflectionReport(outcome="not_due")
@@ -121,12 +133,13 @@ class Reflections:
                 " AgentMem(models=AgentModels(reflector=…)), or have the agent write it itself: memory.ledger.append()"
                 " with reflection_payload()"
             )
+        asking = _Asking(eyes, identity, is_public)
         while True:
             if not await self._reader.is_due(eyes, least, is_forced=is_forced):
                 return ReflectionReport(outcome="not_due")
             outlook = await self._reader.look(eyes)
             # Something was erased meanwhile if nothing was seen; it must not live on in a belief, so look again.
-            if outlook and (report := await self._reflect(eyes, identity, outlook, self._model)) is not None:
+            if outlook and (report := await self._reflect(asking, outlook, self._model)) is not None:
                 return report
 
     async def is_due(
@@ -163,17 +176,18 @@ class Reflections:
         self._scrubber.check_identifiers(external_id=external_id, agent=name)
         return Eyes(external_id, name, visibility or Visibility()), identity
 
-    async def _reflect(self, eyes: Eyes, identity: str, outlook: Outlook, model: Model) -> ReflectionReport | None:
+    async def _reflect(self, asking: _Asking, outlook: Outlook, model: Model) -> ReflectionReport | None:
         """Ask a model and record what it concludes; None if something that it was shown was erased meanwhile."""
         # Imported here because it takes most of a second the first time.
         from agent_reminiscence.agents.reflector import make_prompt, reflector_agent
         from agent_reminiscence.agents.running import run_agent
 
+        eyes = asking.eyes
         tenant = eyes.external_id
         limits = await self._budget.limits(tenant, least=MIN_REFLECTION_TOKENS)
         if limits is None:
             raise OutOfTokensError
-        shown = await self._show(eyes, identity, outlook, min(SHOWN_TOKENS, int(SHOWN_SHARE * limits.max_tokens)))
+        shown = await self._show(asking, outlook, min(SHOWN_TOKENS, int(SHOWN_SHARE * limits.max_tokens)))
         if not shown.deps.events and not shown.deps.others:
             raise AgentError("agent_max_tokens is too small to show the model an event; raise it")
         asked = ReflectionAsked(agent_name=eyes.agent_name, until=outlook.last.position)
@@ -189,7 +203,7 @@ class Reflections:
                 await self._budget.record(tenant, nothing)
                 meter.is_recorded = True
                 return ReflectionReport(outcome="nothing", usage=usage)
-            request = await self._request(eyes, outlook, plan, shown, usage, meter)
+            request = await self._request(asking, outlook, plan, shown, usage, meter)
             # The agent's first reflection after this base is written, whoever comes first; so it may be repeated.
             return await repeated(
                 lambda: self._record(eyes, outlook.base, request, shown, meter),
@@ -198,13 +212,12 @@ class Reflections:
                 repeatable=True,
             )
 
-    async def _show(self, eyes: Eyes, identity: str, outlook: Outlook, tokens: int) -> _Shown:
+    async def _show(self, asking: _Asking, outlook: Outlook, tokens: int) -> _Shown:
         """Choose and number what a model is shown: the newest, as whole entries."""
         from agent_reminiscence.agents.reflector import ReflectorDeps
 
-        own = await self._passages(outlook.own)
-        others = await self._passages(outlook.others)
-        events = await self._passages(outlook.events)
+        seen = outlook.events, outlook.own, outlook.others
+        events, own, others = [await self._passages(found) for found in seen]
         share = int(tokens * BELIEFS_SHARE)
 
         def choose() -> list[list[int]]:
@@ -216,14 +229,21 @@ class Reflections:
         kept = await asyncio.to_thread(choose)
         numbered: list[dict[int, Passage]] = []
         by_number: dict[int, Event] = {}
-        for found, passages, indices in zip(
-            (outlook.events, outlook.own, outlook.others), (events, own, others), kept, strict=True
-        ):
+        for found, passages, indices in zip(seen, (events, own, others), kept, strict=True):
             numbers = range(len(by_number) + 1, len(by_number) + 1 + len(indices))
             numbered.append({number: passages[index] for number, index in zip(numbers, indices, strict=True)})
             by_number |= {number: found[index] for number, index in zip(numbers, indices, strict=True)}
-        (clean_identity,) = await self._scrubber.scrub_texts([identity])
-        return _Shown(ReflectorDeps(eyes.agent_name, clean_identity, *numbered), by_number)
+        (identity,) = await self._scrubber.scrub_texts([asking.identity])
+        for_all = asking.is_public or all(event.event_id in outlook.open_to_all for event in by_number.values())
+        deps = ReflectorDeps(
+            asking.eyes.agent_name,
+            identity,
+            events=numbered[0],
+            own=numbered[1],
+            others=numbered[2],
+            for_all=for_all,
+        )
+        return _Shown(deps, by_number)
 
     async def _passages(self, events: Sequence[Event]) -> list[Passage]:
         """Events as a model may read them: without secrets, which an import may have brought in, and not too long."""
@@ -232,9 +252,10 @@ class Reflections:
         return [replace(one, text=cut(text, SHOWN_CHARACTERS)[0]) for one, text in zip(passages, texts, strict=True)]
 
     async def _request(
-        self, eyes: Eyes, outlook: Outlook, plan: ReflectionPlan, shown: _Shown, usage: ModelUsage, meter: Meter
+        self, asking: _Asking, outlook: Outlook, plan: ReflectionPlan, shown: _Shown, usage: ModelUsage, meter: Meter
     ) -> AppendRequest:
         """The reflection as a request, without secrets."""
+        eyes = asking.eyes
         named = {number: event.event_id for number, event in shown.events.items()}
         last = outlook.last
         request = await self._scrubber.scrub(
@@ -257,6 +278,7 @@ class Reflections:
             replaces=None if plan.replaces is None else named[plan.replaces],
             contradicts=[named[number] for number in plan.contradicts],
             visibility=eyes.visibility,
+            public=asking.is_public,
         )
         made: dict[str, Any] = {
             "cited_source": least_trusted(shown.events[number].source for number in plan.based_on),
@@ -304,6 +326,11 @@ def _least(agent: AgentManifest | str, threshold: int | None, *, is_forced: bool
             "threshold is needed beside an agent's name; pass one, or a manifest with memory.reflection_threshold"
         )
     return threshold
+
+
+def _is_public(agent: AgentManifest | str) -> bool:
+    """Whether a manifest lets all agents read its agent's beliefs."""
+    return isinstance(agent, AgentManifest) and agent.memory.public_beliefs
 
 
 def _newest(passages: Sequence[Passage], tokens: int) -> list[int]:

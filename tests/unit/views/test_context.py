@@ -22,7 +22,6 @@ from agent_reminiscence.views import (
     MemoryManifest,
     ReflectionPlan,
     SalienceMemory,
-    Visibility,
     quote,
     reflection_payload,
 )
@@ -37,8 +36,8 @@ from tests.support.ledger_events import (
     looks,
     make_event,
     positions,
+    seen_by,
     seen_in,
-    without_erased,
 )
 
 HEADINGS = ["IDENTITY", "CURRENT SCENE", "YOUR MEMORY", "VISITOR", "EXTRA", "OUTPUT FORMAT"]
@@ -297,13 +296,13 @@ async def test_a_context_holds_nothing_that_its_agent_may_not_see(
 
     context = await builder.recall(events, "the mill")
 
-    left = without_erased(events)
-    assert all(event in left and Visibility().sees(agent, event) for event in context.shown)
+    seen = seen_by(agent, events)
+    assert all(event in seen for event in context.shown)
     receipts = [event for event in events if event.kind == "memory.erased"]
     marked = [
         event.model_copy(update={"payload": {"text": f"secret{event.position}"}})
         for event in events
-        if event not in receipts and not (event in left and Visibility().sees(agent, event))
+        if event not in receipts and event not in seen
     ]
     rest = [event for event in events if event.position not in positions(marked)]
     spiced = await ContextBuilder(
@@ -422,7 +421,7 @@ def test_an_agent_is_asked_to_reflect_when_it_is_due() -> None:
 def test_a_later_belief_replaces_one_and_contradicts_anothers() -> None:
     """Only an own one can be replaced, and only another's contradicted."""
     mine = reflection_payload("mara", "The wheel is broken.", [event_id(1)], EVENTS)
-    theirs = reflection_payload("odo", "Mara broke it.", [event_id(3)], EVENTS)
+    theirs = reflection_payload("odo", "Mara broke it.", [event_id(3)], EVENTS, public=True)
     events = [
         *EVENTS,
         make_event(5, mine, kind="agent.reflected"),

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 from uuid import UUID
 
 from agent_reminiscence.admin.topic import Topic
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.domain.conversation_key import MAX_CONVERSATION_ID_CHARACTERS
 from agent_reminiscence.domain.filter import Filter
-from agent_reminiscence.domain.remembering import RememberReport
+from agent_reminiscence.domain.remembering import OnFailure, RememberReport
 from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.memories.conversations import read_conversation
 from agent_reminiscence.services.memories.remembering import RememberRequest
 from agent_reminiscence.services.recall.asking import search_request
-
-type OnFailure = Literal["raise", "record"]
 
 
 class ModelAdmin(Topic):

@@ -28,7 +28,7 @@ MEMORIES_TOKENS: Final = 2_000
 # A longer memory, and one for which there is no room as a whole, is shown in part.
 WHOLE_TOKENS: Final = 1_000
 PART_TOKENS: Final = 500
-# Of a longer line only the beginning is shown, and it cannot be changed.
+# Of a longer line of such a memory only the beginning is shown, and it cannot be changed.
 LINE_CHARACTERS: Final = 600
 BEGINNING_CHARACTERS: Final = 200
 # The memories that were updated last come before all others: "it closes at eight now" does not name the shop.
@@ -36,8 +36,8 @@ LATEST_MEMORIES: Final = 3
 # With less room than this, not even the beginning of a memory is shown.
 _LEAST_TOKENS: Final = 40
 # The beginning of a memory in which words are looked for; what follows is shown only if all of it is.
-_SEARCHED_CHARACTERS: Final = 50_000
-_TITLE_CHARACTERS: Final = 200
+_SEARCHED_CHARACTERS: Final = 20_000
+_TITLE_CHARACTERS: Final = 100
 # How many lines that do not fit are tried before the rest of a memory is left out.
 _MISSES: Final = 20
 
@@ -66,12 +66,15 @@ class ShownMemory:
             head = {"memory": number, "trust": source}
             if not rows:
                 head |= {"title": title, "date": iso_day(self.memory.occurred_at)}
-            rows.append(head | {"lines": {str(line.number): _beginning(line.text) for line in lines}})
+            rows.append(head | {"lines": {str(line.number): self._text(line) for line in lines}})
         if self.cut_lines:
             rows[0]["cut_lines"] = sorted(self.cut_lines)
         if self.hidden:
             rows[0]["lines_not_shown"] = self.hidden
         return rows
+
+    def _text(self, line: MemoryLine) -> str:
+        return cut(line.text, BEGINNING_CHARACTERS)[0] if line.number in self.cut_lines else line.text
 
 
 def choose_memories(
@@ -104,7 +107,7 @@ def _show(
     lines = read_lines(memory.content[:_SEARCHED_CHARACTERS], labelled)
     # Hardly any text has eight characters to a token: a longer one is not even counted.
     if len(memory.content) <= 8 * WHOLE_TOKENS:
-        whole = _shown(memory, lines, len(lines))
+        whole = ShownMemory(memory, {line.number: line for line in lines})
         if _tokens(whole) <= min(room, WHOLE_TOKENS):
             return whole
     count = sum(1 for line in memory.content.splitlines() if line.strip())
@@ -116,7 +119,7 @@ def _show(
     for line in sorted(
         lines, key=lambda line: (line.number > 1, -words.score(line.text, memory.language), line.number)
     ):
-        longer = _shown(memory, sorted([*kept, line], key=lambda one: one.number), count)
+        longer = _part(memory, sorted([*kept, line], key=lambda one: one.number), count)
         if _tokens(longer) <= room:
             kept, part = [*kept, line], longer
         elif (misses := misses + 1) > _MISSES:
@@ -124,17 +127,13 @@ def _show(
     return part
 
 
-def _shown(memory: ActiveMemory, lines: Sequence[MemoryLine], count: int) -> ShownMemory:
+def _part(memory: ActiveMemory, lines: Sequence[MemoryLine], count: int) -> ShownMemory:
     are_cut = frozenset(line.number for line in lines if len(line.text) > LINE_CHARACTERS)
     return ShownMemory(memory, {line.number: line for line in lines}, are_cut, hidden=count - len(lines))
 
 
 def _tokens(shown: ShownMemory) -> int:
     return sum(count_tokens(as_line(row)) for row in shown.rows(999))
-
-
-def _beginning(text: str) -> str:
-    return text if len(text) <= LINE_CHARACTERS else cut(text, BEGINNING_CHARACTERS)[0]
 
 
 class _ConversationWords:

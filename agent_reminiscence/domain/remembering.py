@@ -10,6 +10,9 @@ from pydantic import Field
 from agent_reminiscence.domain.model import FrozenModel
 from agent_reminiscence.domain.payloads import ModelUsage
 
+type OnFailure = Literal["raise", "record"]
+"""What `remember` does where its model gives no usable answer: raise, or record the turns as they were said."""
+
 
 class RememberedChange(FrozenModel):
     """A change proposed by a model, and its outcome."""

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.domain.filter import Filter
-from agent_reminiscence.domain.remembering import RememberReport
+from agent_reminiscence.domain.remembering import OnFailure, RememberReport
 from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.sync.lifecycle import Twin
 

@@ -842,3 +842,110 @@ async def test_the_examples_in_the_instructions_can_be_carried_out(config: MakeC
             ((notes[1].id,), 1, True),
             ((notes[2].id,), 2, False),
         ]
+
+
+_AWAY = fail(ModelHTTPError(503, "scripted"))
+
+
+@pytest.mark.parametrize(
+    ("steps", "settings", "why"),
+    [
+        ((_AWAY,), {}, "was unavailable"),
+        ((say("Remembered."),), {}, "gave no usable answer"),
+        ((NOTHING,), {"agent_daily_tokens": 0}, "daily token limit"),
+    ],
+    ids=["away", "prose", "no tokens left"],
+)
+async def test_where_the_model_fails_the_turns_can_be_recorded(
+    config: MakeConfig, steps: tuple[Step, ...], settings: dict[str, Any], why: str
+) -> None:
+    """As they were said, with the label of whoever said them, and once; later a model may read them all the same."""
+    secret = "ghp_" + "a1B2" * 9
+    talk = [*_TALK, {"role": "user", "content": f"My token is {secret}."}]
+    model = ScriptedModel(*steps)
+    async with _memory(config, model, worker=False, **settings) as memory:
+        note = await memory.create_active_memory("agent-1", "Printers", "The printers in Porto need eight days.")
+        quote = [{"role": "tool", "content": note.content}]
+        report = await memory.admin.remember("agent-1", [*talk, *quote], conversation_id="c-1", on_failure="record")
+        again = await memory.admin.remember(
+            "agent-1", [*talk, {"role": "user", "content": "Maria does that on Monday."}],
+            conversation_id="c-1", on_failure="record",
+        )  # fmt: skip
+
+        chat = memory.conversation("agent-1", "c-1", remember=True)
+        turns = await chat.turns()
+        assert (report.recorded_in, report.recorded_turns, report.changes, report.usage) == ("c-1", 4, (), None)
+        assert why in (report.failure or "")
+        assert (again.recorded_in, again.recorded_turns) == ("c-1", 1), "what was said once more, and nothing twice"
+        assert [(turn.speaker, turn.text) for turn in turns[:3]] == [
+            (one["role"], one["content"]) for one in _TALK if one["role"] != "system"
+        ]
+        assert secret not in str(turns)
+        assert "14th" not in f"{report.failure}"
+        hits = (await memory.retrieve_memories("agent-1", "Who tells the printers in Porto?")).hits
+        assert {hit.source for hit in hits if "Who tells" in hit.content} == {"agent"}
+        assert {hit.source for hit in hits if "Maria does" in hit.content} == {"user"}
+
+        if not settings:
+            model.begin(_CREATED)
+            assert await chat.end()
+            await memory.admin.run_worker(until_idle=True)
+            assert "Launch" in [one.title for one in await memory.get_active_memories("agent-1")]
+        await memory.admin.erase("agent-1", conversation_id="c-1")
+        assert await chat.turns() == []
+
+
+async def test_recording_is_asked_for_and_said_where(config: MakeConfig) -> None:
+    """Else a failure raises, as does one of a dry run, and nothing is written."""
+    model = ScriptedModel(_AWAY)
+    async with _memory(config, model) as memory:
+        for arguments in ({}, {"on_failure": "raise"}, {"on_failure": "record", "dry_run": True}):
+            with pytest.raises(AgentError):
+                await memory.admin.remember("agent-1", _TALK, conversation_id="c-1", **arguments)  # type: ignore[arg-type]
+        asked = len(model.asked)
+        for arguments, complaint in (
+            ({"on_failure": "record"}, "pass its conversation_id"),
+            ({"on_failure": "ignore", "conversation_id": "c-1"}, "'ignore' is unknown; choose one of raise, record"),
+            ({"on_failure": "record", "conversation_id": "c" * 250}, "the limit is 236"),
+        ):
+            with pytest.raises(InvalidInputError, match=complaint):
+                await memory.admin.remember("agent-1", _TALK, **arguments)  # type: ignore[arg-type]
+
+        assert len(model.asked) == asked
+        assert await memory.get_active_memories("agent-1") == []
+
+
+_SECRETIVE = [
+    {"role": "user", "content": "We launch on the 14th of May."},
+    {"role": "user", "content": "Off the record: Bob earns 80,000."},
+    {"role": "assistant", "content": "Bob's 80,000 stay between us."},
+    {"role": "user", "content": "Back on the record: the tent is blue."},
+]
+
+
+async def test_what_is_off_the_record_reaches_no_model(config: MakeConfig) -> None:
+    """Nor is it recorded where the model fails; messages are counted as they were passed."""
+    model = ScriptedModel(plan(creates("Tent", "The tent is blue.", 2)), _AWAY)
+    async with _memory(config, model) as memory:
+        report = await memory.admin.remember("agent-1", _SECRETIVE)
+        failed = await memory.admin.remember("agent-1", _SECRETIVE, conversation_id="c-1", on_failure="record")
+        silent = await memory.admin.remember("agent-1", _SECRETIVE[1:3])
+
+        assert [change.messages for change in report.changes] == [(3,)]
+        assert (report.messages, report.off_record_messages) == (2, 2)
+        assert failed.recorded_turns == 2
+        assert (silent.usage, silent.off_record_messages) == (None, 2)
+        assert "Bob" not in model.shown
+        assert "Bob" not in str(await memory.ledger.read("agent-1"))
+
+
+async def test_a_transcript_is_not_shown_as_a_memory(config: MakeConfig) -> None:
+    """What was said there is not changed by a model, and what stands in it is known all the same."""
+    model = ScriptedModel(plan(creates("Tent", "The tent of the expedition is blue.", 1)))
+    async with _memory(config, model, worker=False) as memory:
+        await memory.conversation("agent-1", "c-1").add("user", "The tent of the expedition is blue.")
+        note = await memory.create_active_memory("agent-1", "Rope", "The rope is red.")
+
+        await memory.admin.remember("agent-1", [{"role": "user", "content": "The tent leaks, by the way."}])
+
+        assert [row["title"] for row in _rows(model) if "memory" in row] == [note.title]

@@ -447,3 +447,29 @@ async def test_nobody_elses_conversation_is_read(config: MakeConfig) -> None:
         assert "swordfish" not in model.shown
         assert "nobody wants" not in model.shown
         assert not await memory.conversation("agent-2", "chat-9", remember=True).end()
+
+
+async def test_off_the_record_holds_over_several_readings(config: MakeConfig) -> None:
+    """Until the user lifts it or the conversation ends; the event says so, and not in what words."""
+    model = ScriptedModel(NOTHING)
+    async with _memory(config, model, remember_after_seconds=0.0) as memory:
+        chat = memory.conversation("agent-1", "chat-7", remember=True)
+        for text in ("Off the record: Bob earns 80,000.", "He asked for more, Bob did."):
+            await chat.add("user", text)
+            await _work(memory)
+        assert model.asked == []
+        await chat.add("user", "Back on the record: the tent is blue.")
+        await _work(memory)
+        assert "the tent is blue" in model.shown
+        await chat.add("user", "Off the record again: Bob has a boat.")
+        await chat.end()
+        await _work(memory)
+        await chat.add("user", "The rope is red.")
+        await _work(memory)
+
+        assert "The rope is red." in model.shown
+        assert "Bob" not in model.shown
+        read = [event.payload for event in await _events(memory, EventKind.REMEMBERED)]
+        assert [one.get("off_record", 0) for one in read] == [1, 1, 0, 1, 0]
+        assert ["off_record_at" in one for one in read] == [True, True, False, False, False]
+        assert "Bob" not in str(read)

@@ -901,7 +901,7 @@ async def test_recording_is_asked_for_and_said_where(config: MakeConfig) -> None
     async with _memory(config, model) as memory:
         for arguments in ({}, {"on_failure": "raise"}, {"on_failure": "record", "dry_run": True}):
             with pytest.raises(AgentError):
-                await memory.admin.remember("agent-1", _TALK, conversation_id="c-1", **arguments)  # type: ignore[arg-type]
+                await memory.admin.remember("agent-1", _TALK, conversation_id="c-1", **arguments)
         asked = len(model.asked)
         for arguments, complaint in (
             ({"on_failure": "record"}, "pass its conversation_id"),

@@ -32,6 +32,7 @@ from agent_reminiscence.agents.plans import (
     ConsolidationMaterial,
     KnownEntity,
     KnownRelation,
+    LabelledText,
     NewPassage,
     Reader,
     Said,
@@ -39,6 +40,9 @@ from agent_reminiscence.agents.plans import (
 )
 from agent_reminiscence.agents.reflector import ReflectorDeps
 from agent_reminiscence.agents.running import prompt_version
+from agent_reminiscence.agents.updater_memories import choose_memories
+from agent_reminiscence.agents.updater_mending import UpdaterMaterial
+from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
 from agent_reminiscence.text.rendering import Passage
 from agent_reminiscence.text.tokens import count_tokens
@@ -80,6 +84,30 @@ _SAID = (
     Said(role="user", text="I left Acme. From Monday on I work for Globex.", message=0),
     Said(role="assistant", text="Congratulations! Shall I forget the Acme address?", message=1),
     Said(role="user", text="Yes, forget it.", message=2),
+)
+
+
+_WORK = "Maria works for Acme, in Porto.\nHer desk is by the window."
+_STORED = choose_memories(
+    [
+        ActiveMemory(
+            external_id="ana",
+            id=UUID(int=7),
+            version=1,
+            title="Work",
+            content=_WORK,
+            description=None,
+            metadata={},
+            created_at=_MARCH,
+            updated_at=_MARCH,
+            occurred_at=_MARCH,
+            source="agent",
+            consolidated_version=0,
+            updates_until_consolidation=5,
+        )
+    ],
+    {UUID(int=7): [LabelledText(_WORK[:32], "user"), LabelledText(_WORK[32:], "agent")]},
+    _SAID,
 )
 
 
@@ -138,8 +166,8 @@ async def _page() -> str:
             "Updater",
             "Decides [what to remember of a conversation](../guide/agents.md#remembering-a-conversation).",
             memory_updater.updater_agent(),
-            UpdaterDeps(said=_SAID, memories=[], check=_accept, is_known=_is_new),
-            memory_updater.make_prompt(_SAID, _MAY, "Maria"),
+            UpdaterDeps(UpdaterMaterial(said=_SAID, shown=_STORED, memories=[], check=_accept, are_known=_are_new)),
+            memory_updater.make_prompt(_SAID, _MAY, "Maria", shown=_STORED, memories_left_out=12),
         ),
         await _look(
             "Retriever",
@@ -214,8 +242,8 @@ def _accept(title: str, content: str) -> None:
     """Let any text pass."""
 
 
-async def _is_new(text: str) -> bool:
-    return False
+async def _are_new(texts: Sequence[str]) -> Sequence[bool]:
+    return [False for _ in texts]
 
 
 def _retriever_deps() -> RetrieverDeps:

@@ -5,7 +5,7 @@
 ## YOUR MEMORY      beliefs, and the last events, or the most salient and the very last
 ## VISITOR          the last three things that users put into the world; always there
 ## EXTRA            what the scenario adds
-## REFLECTION       asks for a belief, if one is due and the manifest says that prompts ask
+## REFLECTION       asks for beliefs, if one is due and the manifest says that prompts ask
 ## OUTPUT FORMAT    the JSON schema of the answer; last, because models follow best what they read last
 """
 
@@ -26,7 +26,7 @@ from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.text.control_tokens import clean
 from agent_reminiscence.text.tokens import TokenCounter, count_tokens
-from agent_reminiscence.views.asking import checked_answer, payload_of, write_request
+from agent_reminiscence.views.asking import checked_answer, payloads_of, write_request
 from agent_reminiscence.views.episodic import EpisodicMemory, checked_window
 from agent_reminiscence.views.index import MemoryIndex
 from agent_reminiscence.views.manifest import AgentManifest
@@ -162,16 +162,16 @@ class ContextBuilder:
         """The same in steps: `observe` costs what is new, except after an erasure."""
         return ContextFollower(self)
 
-    def reflection_from(self, context: Context, answer: ReflectionPlan | None) -> dict[str, Any] | None:
-        """The payload of the reflection in an agent's answer, to be appended as `agent.reflected` by the agent.
+    def reflections_from(self, context: Context, answer: ReflectionPlan | None) -> list[dict[str, Any]]:
+        """The payloads of the beliefs in an agent's answer, each to be appended as `agent.reflected` by the agent.
 
         Args:
             context: The prompt that was answered.
             answer: The field `reflection` of the answer.
 
         Returns:
-            None if the prompt asked for none, or the agent concluded nothing, or nothing that rests on what it was
-            shown. Numbers that the prompt did not show are left out. Otherwise the payload also names all that was
+            At most three; none if the prompt asked for none, or the agent concluded nothing, or nothing that rests on
+            what it was shown. Numbers that the prompt did not show are left out. Each payload also names all that was
             shown (`rests_on`): erasing any of it erases the reflection, which may repeat it, and other agents read it
             only if they see all of it or the manifest makes beliefs public.
 
@@ -184,8 +184,8 @@ class ContextBuilder:
                 " `reflection: ReflectionPlan | None = None`"
             )
         if answer is None or not context.asks_to_reflect:
-            return None
-        return payload_of(
+            return []
+        return payloads_of(
             answer,
             self.manifest.name,
             context.numbered,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.event_text import event_text
@@ -16,6 +17,13 @@ def format_events(events: Sequence[Event]) -> str:
         events: In order of position, which is the order they are numbered in.
     """
     return render([as_passage(event) for event in events])
+
+
+def as_line(event: Event) -> Passage:
+    """An event as it is quoted where the day stands once: with its turn on its line, and its source if not an agent."""
+    shown = as_passage(event)
+    speaker = shown.speaker if event.turn is None else f"{shown.title}, {shown.speaker}"
+    return replace(shown, memory=None, title="", speaker=speaker, usual_source="agent")
 
 
 def as_passage(event: Event) -> Passage:

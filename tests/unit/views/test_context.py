@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,11 +16,13 @@ from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.text.tokens import count_tokens
 from agent_reminiscence.views import (
     AgentManifest,
+    BeliefPlan,
     BM25Index,
     Context,
     ContextBuilder,
     EpisodicMemory,
     MemoryManifest,
+    ReflectionMemory,
     ReflectionPlan,
     SalienceMemory,
     quote,
@@ -73,6 +76,11 @@ def manifest(**memory: object) -> AgentManifest:
     return AgentManifest(
         name="mara", identity="You are Mara, who runs the mill.", memory=MemoryManifest.model_validate(memory)
     )
+
+
+def _plan(belief: str, based_on: list[int], **others: Any) -> ReflectionPlan:
+    """An answer with one belief."""
+    return ReflectionPlan(beliefs=[BeliefPlan(belief=belief, based_on=based_on, **others)])
 
 
 def headings(text: str) -> list[str]:
@@ -403,8 +411,8 @@ def test_an_agent_is_asked_to_reflect_when_it_is_due() -> None:
     assert positions(context.numbered) == [1, 4]
     assert "[2] agent.spoke, mara: the wheel turns again" in context.text
 
-    plan = ReflectionPlan(belief="  The wheel\nmends itself. ", based_on=[2, 2, 9, 1], replaces=1, contradicts=[1])
-    payload = builder.reflection_from(context, plan)
+    plan = _plan("  The wheel\nmends itself. ", [2, 2, 9, 1], replaces=1, contradicts=[1])
+    (payload,) = builder.reflections_from(context, plan)
     assert payload == {
         "belief": "The wheel mends itself.",
         "based_on": [str(event_id(4)), str(event_id(1))],
@@ -415,7 +423,7 @@ def test_an_agent_is_asked_to_reflect_when_it_is_due() -> None:
     assert not after.asks_to_reflect
     assert "[3] agent.reflected, mara: The wheel mends itself." in after.text
     # The prompt did not ask, so nothing comes of it.
-    assert builder.reflection_from(after, plan) is None
+    assert builder.reflections_from(after, plan) == []
 
 
 def test_a_later_belief_replaces_one_and_contradicts_anothers() -> None:
@@ -433,19 +441,17 @@ def test_a_later_belief_replaces_one_and_contradicts_anothers() -> None:
     assert context.asks_to_reflect
     numbers = {event.position: number for number, event in enumerate(context.numbered, start=1)}
 
-    plan = ReflectionPlan(
-        belief="Oil mends the wheel.",
-        based_on=[numbers[7]],
+    plan = _plan(
+        "Oil mends the wheel.",
+        [numbers[7]],
         replaces=numbers[5],
         contradicts=[numbers[6], numbers[5], numbers[6]],
     )
-    payload = builder.reflection_from(context, plan)
+    (payload,) = builder.reflections_from(context, plan)
 
-    assert payload is not None
     assert (payload["replaces"], payload["contradicts"]) == (str(event_id(5)), [str(event_id(6))])
-    swapped = plan.model_copy(update={"replaces": numbers[6], "contradicts": [numbers[5]]})
-    payload = builder.reflection_from(context, swapped)
-    assert payload is not None
+    swapped = _plan("Oil mends the wheel.", [numbers[7]], replaces=numbers[6], contradicts=[numbers[5]])
+    (payload,) = builder.reflections_from(context, swapped)
     assert not {"replaces", "contradicts"} & payload.keys()
 
 
@@ -453,13 +459,13 @@ def test_a_later_belief_replaces_one_and_contradicts_anothers() -> None:
     "plan",
     [
         None,
-        ReflectionPlan(belief=None),
-        ReflectionPlan(belief=" \n", based_on=[1]),
-        ReflectionPlan(belief="It turns.", based_on=[]),
-        ReflectionPlan(belief="It turns.", based_on=[0, -1, 9]),
+        ReflectionPlan(),
+        _plan(" \n", [1]),
+        _plan("It turns.", []),
+        _plan("It turns.", [0, -1, 9]),
         # The third is her own belief.
-        ReflectionPlan(belief="It turns.", based_on=[3]),
-        ReflectionPlan(belief="the wheel IS broken.", based_on=[1]),
+        _plan("It turns.", [3]),
+        _plan("the wheel IS broken.", [1]),
     ],
 )
 def test_an_answer_that_rests_on_nothing_is_no_belief(plan: ReflectionPlan | None) -> None:
@@ -470,14 +476,71 @@ def test_an_answer_that_rests_on_nothing_is_no_belief(plan: ReflectionPlan | Non
     context: Context = builder.build([*EVENTS, make_event(5, mine, kind="agent.reflected"), *more])
     assert context.asks_to_reflect
 
-    assert builder.reflection_from(context, plan) is None
+    assert builder.reflections_from(context, plan) == []
+
+
+def test_three_beliefs_of_an_answer_become_three_reflections() -> None:
+    """Each with its own grounds, all with everything that was shown; one said twice counts once."""
+    builder = asking(threshold=2)
+    context = builder.build(EVENTS)
+    told = [
+        ("It turns.", [1]),
+        ("it  turns.", [2]),
+        ("It stood.", [2]),
+        ("x", [9]),
+        ("It creaks.", [1, 2]),
+        ("No.", [1]),
+    ]
+    plan = ReflectionPlan(beliefs=[BeliefPlan(belief=belief, based_on=based_on) for belief, based_on in told])
+
+    payloads = builder.reflections_from(context, plan)
+
+    assert [payload["belief"] for payload in payloads] == ["It turns.", "It stood.", "It creaks."]
+    assert {tuple(payload["rests_on"]) for payload in payloads} == {tuple(str(one.event_id) for one in context.shown)}
+    events = [
+        *EVENTS,
+        *(make_event(5 + number, payload, kind="agent.reflected") for number, payload in enumerate(payloads)),
+    ]
+    assert len(ReflectionMemory("mara").visible(events)) == len(EVENTS) - 1 + 3
+    assert not builder.build(events).asks_to_reflect
+
+
+def test_an_answer_with_one_belief_is_still_read() -> None:
+    """As prompts asked for it before: without a list."""
+    one = ReflectionPlan.model_validate({"belief": "It turns.", "based_on": [1], "replaces": None, "contradicts": None})
+    assert one == _plan("It turns.", [1])
+    assert ReflectionPlan.model_validate({"belief": None, "based_on": [1]}).beliefs == []
+
+
+def test_the_prompt_says_who_will_read_a_belief() -> None:
+    """Everybody, if everybody sees all that it shows, or the manifest says so."""
+    private = builder_text(EVENTS)
+    assert "Only you will read it." in private
+    world = [make_event(number, "rain", kind="world.observed", actor=None) for number in (1, 2)]
+    assert "All agents will read it" in builder_text(world)
+    assert "All agents will read it" in builder_text(EVENTS, public_beliefs=True)
+
+    for events, public, is_public in ((EVENTS, True, True), (EVENTS, False, False), (world, False, False)):
+        builder = ContextBuilder(
+            manifest(reflection_threshold=2, ask_to_reflect=True, public_beliefs=public), output_type=Reflecting
+        )
+        (payload,) = builder.reflections_from(builder.build(events), _plan("It turns.", [1]))
+        assert payload.get("public", False) == is_public
+        event = make_event(9, payload, kind="agent.reflected")
+        read = Visibility().visible("odo", [*events, event])
+        assert (event in read) == (is_public or events is world)
+
+
+def builder_text(events: list[Event], **memory: object) -> str:
+    """A prompt that asks for beliefs."""
+    settings = manifest(reflection_threshold=2, ask_to_reflect=True, **memory)
+    return ContextBuilder(settings, output_type=Reflecting).build(events).text
 
 
 def test_a_belief_is_storable_whatever_the_model_answered() -> None:
     """Its JSON may hold halves of characters, and NUL, which a ledger refuses."""
     builder = asking(threshold=2)
-    payload = builder.reflection_from(builder.build(EVENTS), ReflectionPlan(belief="It \ud800turns\x00.", based_on=[1]))
-    assert payload is not None
+    (payload,) = builder.reflections_from(builder.build(EVENTS), _plan("It \ud800turns\x00.", [1]))
     assert payload["belief"] == "It \ufffdturns\ufffd."
 
 
@@ -485,7 +548,7 @@ def test_an_answer_of_another_type_is_refused() -> None:
     """Such as the field's JSON, or that of an `output_type` which declares something else."""
     builder = asking(threshold=2)
     with pytest.raises(InvalidInputError, match="answer must be a ReflectionPlan or None, not dict"):
-        builder.reflection_from(builder.build(EVENTS), {"belief": "It turns.", "based_on": [1]})  # type: ignore[arg-type]
+        builder.reflections_from(builder.build(EVENTS), {"belief": "It turns.", "based_on": [1]})  # type: ignore[arg-type]
 
 
 def test_asking_needs_a_threshold_and_a_place_for_the_answer() -> None:

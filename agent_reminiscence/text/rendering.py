@@ -162,6 +162,12 @@ def render_lines(passages: Mapping[int, Passage]) -> list[str]:
     return page.lines()
 
 
+def fenced(lines: Sequence[str]) -> str:
+    """Lines of `render_lines` within a fence that none of them ends, without the note; '' if there are none."""
+    fence = _fence(_longest_backticks("\n".join(lines)))
+    return "\n".join([f"{fence}memory", *lines, fence]) if lines else ""
+
+
 def choose_standing(standing: Sequence[Passage], token_budget: int) -> list[int]:
     """The indices of what always holds that fits into its share of `token_budget`, ascending.
 

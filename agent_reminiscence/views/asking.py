@@ -25,8 +25,8 @@ You have seen {number} events since you last wrote down a belief. With your answ
 follows. For each:
 - `belief`: one sentence that makes sense on its own: names, not "he" or "she"; dates or turns, not "yesterday". Prefer
   what several events show together.
-- `based_on`: the numbers of the entries in YOUR MEMORY that it rests on, at least one that is not a belief of yours.
-- `replaces`: the number of a belief of yours that it corrects, sharpens or combines, or null.
+- `based_on`: the numbers of the entries above that it rests on, at least one that is not a belief of yours.
+- `replaces`: the number of one of YOUR BELIEFS that it corrects, sharpens or combines, or null.
 - `contradicts`: the numbers of other agents' beliefs that cannot be true at the same time.
 {readers}"""
 _READERS: Final = {

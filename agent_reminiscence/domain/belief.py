@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, NamedTuple
 from uuid import UUID
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from agent_reminiscence.domain.model import FrozenModel
 
 REFLECTED: Final = "agent.reflected"
 """The kind of a reflection."""
+
+MAX_BELIEFS: Final = 3
+"""The most beliefs that are written at once: one event each, with its own grounds and readers."""
 
 
 def is_published(payload: Mapping[str, Any]) -> bool:
@@ -44,13 +47,29 @@ def _nothing_is_a_list(value: object) -> object:
 _Numbers = Annotated[list[int], BeforeValidator(_nothing_is_a_list)]
 
 
-class ReflectionPlan(BaseModel):
-    """What the agent concludes."""
+class BeliefPlan(BaseModel):
+    """A belief."""
 
-    belief: str | None = Field(description="One sentence; null if nothing new follows.")
+    belief: str = Field(description="One sentence.")
     based_on: _Numbers = Field(default=[], description="Events that it rests on.")
     replaces: int | None = Field(default=None, description="A belief of the agent that it takes the place of.")
     contradicts: _Numbers = Field(default=[], description="Beliefs of others that it says are wrong.")
+
+
+class ReflectionPlan(BaseModel):
+    """What the agent concludes."""
+
+    beliefs: Annotated[list[BeliefPlan], BeforeValidator(_nothing_is_a_list)] = Field(
+        default=[], description=f"At most {MAX_BELIEFS}; empty if nothing new follows."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _takes_one(cls, value: object) -> object:
+        """Models that were taught to answer with one belief, without a list, still may."""
+        if not isinstance(value, dict) or "belief" not in value or "beliefs" in value:
+            return value
+        return {"beliefs": [] if value["belief"] is None else [value]}
 
 
 # What a reflection names as its grounds, and what its model was shown: its text may repeat any of it.

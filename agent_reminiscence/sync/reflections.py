@@ -39,8 +39,8 @@ class Reflections(Twin):
         One is due when the agent has seen `threshold` events, not only reflections, since its last reflection, or since
         a model was last asked for one in vain. If none is due, this is one short read: call it every turn. The model is
         shown only what the agent sees: the last events since its last reflection, its current beliefs, and those of
-        others. The belief becomes an `agent.reflected` event of the agent with the trust label `model`, in the turn of
-        the last event that the agent has seen.
+        others. Each belief that it writes, up to three, becomes an `agent.reflected` event of the agent with the trust
+        label `model`, in the turn of the last event that the agent has seen.
 
         Args:
             agent: Its manifest, or the `actor` of its own events.
@@ -53,7 +53,7 @@ class Reflections(Twin):
                 for a name. Otherwise those may who see everything that the model is shown. The model is told which.
 
         Returns:
-            What came of it. However many processes call this at once, one reflection is written.
+            What came of it. However many processes call this at once, the beliefs of one answer are written.
 
         Raises:
             InvalidInputError: An argument is invalid, or there is neither a threshold nor a manifest.

@@ -121,6 +121,10 @@ class ReflectionReader:
         last, _ = await self._find_last(db, eyes, most=0)
         return last if last is not None and last.position > base else None
 
+    async def read_last(self, db: SqlExecutor, eyes: Eyes, number: int) -> list[Event]:
+        """The agent's last reflections, in order of position."""
+        return (await self._reflections.read_own(db, eyes.onlooker, limit=number))[::-1]
+
     async def look(self, eyes: Eyes) -> Outlook | None:
         """What the agent has seen since its last reflection, and current beliefs; None if it has seen nothing.
 

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from agent_reminiscence.agents.material import cut
 from agent_reminiscence.agents.model_call import Meter
-from agent_reminiscence.domain.belief import REFLECTED, ReflectionPlan
+from agent_reminiscence.domain.belief import REFLECTED, BeliefPlan
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.payloads import ModelAsked, ModelUsage, ReflectionAsked
 from agent_reminiscence.domain.reflecting import ReflectionReport
@@ -29,7 +29,7 @@ from agent_reminiscence.text.rendering import Passage, choose_fitting
 from agent_reminiscence.views.manifest import AgentManifest
 from agent_reminiscence.views.reflection import reflection_payload
 from agent_reminiscence.views.visibility import Visibility
-from agent_reminiscence.views.wording import as_passage
+from agent_reminiscence.views.wording import as_line
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -96,8 +96,8 @@ class Reflections:
         One is due when the agent has seen `threshold` events, not only reflections, since its last reflection, or since
         a model was last asked for one in vain. If none is due, this is one short read: call it every turn. The model is
         shown only what the agent sees: the last events since its last reflection, its current beliefs, and those of
-        others. The belief becomes an `agent.reflected` event of the agent with the trust label `model`, in the turn of
-        the last event that the agent has seen.
+        others. Each belief that it writes, up to three, becomes an `agent.reflected` event of the agent with the trust
+        label `model`, in the turn of the last event that the agent has seen.
 
         Args:
             agent: Its manifest, or the `actor` of its own events.
@@ -110,7 +110,7 @@ class Reflections:
                 for a name. Otherwise those may who see everything that the model is shown. The model is told which.
 
         Returns:
-            What came of it. However many processes call this at once, one reflection is written.
+            What came of it. However many processes call this at once, the beliefs of one answer are written.
 
         Raises:
             InvalidInputError: An argument is invalid, or there is neither a threshold nor a manifest.
@@ -196,17 +196,20 @@ class Reflections:
                 reflector_agent(), make_prompt(shown.deps), model=model, deps=shown.deps, limits=limits, meter=meter
             )
             plan, usage = answered.output, answered.usage
-            if plan.belief is None:
+            if not plan.beliefs:
                 nothing = ModelAsked(
                     agent=AGENT, outcome="answered", usage=(usage,), prompt=meter.prompt, reflection=asked
                 )
                 await self._budget.record(tenant, nothing)
                 meter.is_recorded = True
                 return ReflectionReport(outcome="nothing", usage=usage)
-            request = await self._request(asking, outlook, plan, shown, usage, meter)
+            requests = [
+                await self._request(asking, outlook, belief, number, shown, usage, meter)
+                for number, belief in enumerate(plan.beliefs)
+            ]
             # The agent's first reflection after this base is written, whoever comes first; so it may be repeated.
             return await repeated(
-                lambda: self._record(eyes, outlook.base, request, shown, meter),
+                lambda: self._record(eyes, outlook.base, requests, shown, meter),
                 operation="reflect",
                 external_id=tenant,
                 repeatable=True,
@@ -247,14 +250,25 @@ class Reflections:
 
     async def _passages(self, events: Sequence[Event]) -> list[Passage]:
         """Events as a model may read them: without secrets, which an import may have brought in, and not too long."""
-        passages = [as_passage(event) for event in events]
+        passages = [as_line(event) for event in events]
         texts = await self._scrubber.scrub_texts([passage.text for passage in passages])
         return [replace(one, text=cut(text, SHOWN_CHARACTERS)[0]) for one, text in zip(passages, texts, strict=True)]
 
     async def _request(
-        self, asking: _Asking, outlook: Outlook, plan: ReflectionPlan, shown: _Shown, usage: ModelUsage, meter: Meter
+        self,
+        asking: _Asking,
+        outlook: Outlook,
+        plan: BeliefPlan,
+        number: int,
+        shown: _Shown,
+        usage: ModelUsage,
+        meter: Meter,
     ) -> AppendRequest:
-        """The reflection as a request, without secrets."""
+        """A belief as a request, without secrets.
+
+        Args:
+            number: How many beliefs of the same answer come before it.
+        """
         eyes = asking.eyes
         named = {number: event.event_id for number, event in shown.events.items()}
         last = outlook.last
@@ -267,7 +281,7 @@ class Reflections:
                 turn=last.turn,
                 occurred_at=last.occurred_at,
                 source="model",
-                idempotency_key=_key(eyes.agent_name, outlook.base),
+                idempotency_key=_key(eyes.agent_name, outlook.base, number),
             )
         )
         payload = request.payload | reflection_payload(
@@ -289,28 +303,31 @@ class Reflections:
         return replace(request, payload=payload | made)
 
     async def _record(
-        self, eyes: Eyes, base: int, request: AppendRequest, shown: _Shown, meter: Meter
+        self, eyes: Eyes, base: int, requests: Sequence[AppendRequest], shown: _Shown, meter: Meter
     ) -> ReflectionReport | None:
-        """Append a reflection and its cost; None if something that the model was shown is gone."""
+        """Append reflections and what they cost; None if something that the model was shown is gone."""
         assert meter.usage is not None
         rests_on: Collection[UUID] = {event.event_id for event in shown.events.values()}
         async with self._store.transaction(eyes.external_id) as db:
             await self._ledger.lock(db, eyes.external_id)
             newer = await self._reader.find_newer(db, eyes, base)
-            if newer is not None and newer.request_hash == request.hash():
+            if newer is not None and newer.request_hash == requests[-1].hash():
                 # Written by this very call: its COMMIT had an unknown end.
-                event = newer
+                events = await self._reader.read_last(db, eyes, len(requests))
             elif newer is not None:
-                return ReflectionReport(outcome="overtaken", event=newer, usage=meter.usage)
+                return ReflectionReport(outcome="overtaken", events=(newer,), usage=meter.usage)
             elif not await self._reader.are_there(db, eyes.external_id, rests_on):
                 return None
             else:
-                await self._projector.begin(db, request)
+                events = []
                 asked = ModelAsked(agent=AGENT, outcome="answered", usage=(meter.usage,), prompt=meter.prompt)
                 await self._budget.record_within(db, eyes.external_id, asked)
-                event = await self._projector.record(db, request.event(REFLECTED, request.payload, self._clock()))
+                for request in requests:
+                    await self._projector.begin(db, request)
+                    new = request.event(REFLECTED, request.payload, self._clock())
+                    events.append(await self._projector.record(db, new))
         meter.is_recorded = True
-        return ReflectionReport(outcome="written", event=event, usage=meter.usage)
+        return ReflectionReport(outcome="written", events=tuple(events), usage=meter.usage)
 
 
 def _least(agent: AgentManifest | str, threshold: int | None, *, is_forced: bool) -> int | None:
@@ -339,7 +356,8 @@ def _newest(passages: Sequence[Passage], tokens: int) -> list[int]:
     return sorted(last - index for index in choose_fitting(passages[::-1], tokens))
 
 
-def _key(agent_name: str, base: int) -> str:
-    """The idempotency key of the first reflection of an agent after another one."""
+def _key(agent_name: str, base: int, number: int) -> str:
+    """The idempotency key of the first reflections of an agent after another one."""
     # A name may be as long as a key.
-    return f"agent.reflected/{sha256(agent_name.encode()).hexdigest()[:16]}/{base}"
+    key = f"agent.reflected/{sha256(agent_name.encode()).hexdigest()[:16]}/{base}"
+    return f"{key}/{number}" if number else key

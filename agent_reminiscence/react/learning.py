@@ -105,6 +105,9 @@ class _Drawn(BaseModel):
     success: bool | None = Field(default=None, description="Whether the task succeeded; null if it cannot be told.")
     outcome: str = Field(default="", max_length=2_000, description="How it ended, in a sentence.")
     lessons: list[str] = Field(default_factory=list, max_length=MAX_LESSONS, description="Lessons for similar tasks.")
+    replaces: list[int] = Field(default_factory=list, description="Numbers of known facts that are over now.")
+    wrong_lessons: list[int] = Field(default_factory=list, description="Numbers of shown lessons that are wrong.")
+    followed_lessons: list[int] = Field(default_factory=list, description="Numbers of shown lessons that it followed.")
 
 
 class LearningByModel:

@@ -38,6 +38,7 @@ from agent_reminiscence.apart import run_apart
 from agent_reminiscence.react.chosen_model import ChosenModel
 from agent_reminiscence.react.config import AgentConfig
 from agent_reminiscence.react.models import AgentFailure, AgentRequest, AgentResponse, AgentStep, AgentUsage
+from agent_reminiscence.react.numbering import Numbering
 from agent_reminiscence.react.steps import as_messages, observation_of, steps_of, thought_of
 from agent_reminiscence.react.toolbox import RunDeps, ToolFailures, toolset_of_groups
 from agent_reminiscence.react.working_memory import WorkingMemory
@@ -58,6 +59,7 @@ class Reasoned:
     Attributes:
         steps: Those taken in this run, without the request's history.
         recalled: Keys of the facts and episodes that the model was shown.
+        numbers: The numbers under which it was shown facts and lessons.
     """
 
     answer: str
@@ -65,6 +67,7 @@ class Reasoned:
     usage: AgentUsage
     failure: AgentFailure | None = None
     recalled: tuple[str, ...] = ()
+    numbers: Numbering = field(default_factory=Numbering)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ class Surroundings:
         toolsets: Further tools, which belong to every group.
         may_store: Whether the run may still store facts; None: nothing can forbid it.
         working: Takes up the run's steps; None if it has no memory.
+        numbers: Of the facts and lessons in `recalled`; tools that show more of them go on from there.
     """
 
     recalled: Sequence[UserContent] = ()
@@ -87,6 +91,7 @@ class Surroundings:
     capabilities: Sequence[AbstractCapability[Any]] = field(default=())
     may_store: Callable[[], Awaitable[bool]] | None = None
     working: WorkingMemory | None = None
+    numbers: Numbering = field(default_factory=Numbering)
 
 
 NO_SURROUNDINGS: Final = Surroundings()
@@ -155,6 +160,7 @@ class ReactAgentManager:
             recalled=set(surroundings.recalled_keys),
             may_store=surroundings.may_store,
             working=surroundings.working,
+            numbers=surroundings.numbers,
         )
         failure: AgentFailure | None = None
         answer = ""
@@ -209,6 +215,7 @@ class ReactAgentManager:
             ),
             failure=failure,
             recalled=tuple(sorted(deps.recalled)),
+            numbers=deps.numbers,
         )
 
     def _messages(self, request: AgentRequest, surroundings: Surroundings) -> list[ModelMessage]:

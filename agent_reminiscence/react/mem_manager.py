@@ -19,6 +19,7 @@ from agent_reminiscence.react.manager import ReactAgentManager, Reasoned, Sink, 
 from agent_reminiscence.react.memory_services import MemoryServices
 from agent_reminiscence.react.memory_tools import keys_of, memory_toolset
 from agent_reminiscence.react.models import AgentFailure, AgentRequest, RecalledMemory
+from agent_reminiscence.react.numbering import Numbering
 from agent_reminiscence.react.rendering import render_memory
 from agent_reminiscence.react.service_models import (
     GetConversationMemoryRequest,
@@ -123,7 +124,8 @@ class ReactMemAgentManager(ReactAgentManager):
             config.keep_recent_steps,
             summarise=None if summaries is None else summaries.summarise,
         )
-        shown = render_memory(recalled, config.prompts, config.memory_token_budget, self._counts.count_one)
+        numbers = Numbering()
+        shown = render_memory(recalled, config.prompts, config.memory_token_budget, self._counts.count_one, numbers)
         reasoned = await self.reason(
             request,
             invocation_id,
@@ -136,6 +138,7 @@ class ReactMemAgentManager(ReactAgentManager):
                 capabilities=[window],
                 may_store=may_store,
                 working=working,
+                numbers=numbers,
             ),
         )
         recalled_tokens = sum(self._counts.count([part.content for part in shown]))

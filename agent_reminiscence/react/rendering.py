@@ -16,6 +16,7 @@ from agent_reminiscence.react.models import (
     InvocationSummary,
     RecalledMemory,
 )
+from agent_reminiscence.react.numbering import Numbering
 from agent_reminiscence.react.prompts import ReactPrompts
 from agent_reminiscence.react.shortened import shortened, shown_line
 from agent_reminiscence.text.tokens import TokenCounter, count_tokens
@@ -36,9 +37,18 @@ _MAX_TOLD: Final = 120
 
 
 def render_memory(
-    recalled: RecalledMemory, prompts: ReactPrompts, budget: int, count: TokenCounter = count_tokens
+    recalled: RecalledMemory,
+    prompts: ReactPrompts,
+    budget: int,
+    count: TokenCounter = count_tokens,
+    numbers: Numbering | None = None,
 ) -> list[TextContent]:
-    """The parts of a memory that are not empty: facts, episodes, conversation. Entries are whole or left out."""
+    """The parts of a memory that are not empty: facts, episodes, conversation. Entries are whole or left out.
+
+    Args:
+        numbers: Gives numbers to the facts and lessons that are shown.
+    """
+    numbers = Numbering() if numbers is None else numbers
     facts, of_facts = _fitting([_fact(fact) for fact in recalled.facts], int(budget * _FACTS_SHARE), count)
     room = budget - of_facts
     episodes, of_episodes = _fitting(

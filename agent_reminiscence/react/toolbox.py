@@ -16,6 +16,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset
 
 from agent_reminiscence.react.models import DEFAULT_GROUP
+from agent_reminiscence.react.numbering import Numbering
 from agent_reminiscence.react.working_memory import WorkingMemory
 
 _logger = logging.getLogger("agent_reminiscence.react")
@@ -38,6 +39,7 @@ class RunDeps[D]:
         recalled: Keys of the facts and episodes that the run has been shown.
         may_store: Whether the run may still store facts; None: nothing can forbid it.
         working: The steps so far; None if the run has no memory.
+        numbers: The numbers of the facts and lessons that the run has been shown.
     """
 
     user: str
@@ -50,6 +52,7 @@ class RunDeps[D]:
     recalled: set[str] = field(default_factory=set)
     may_store: Callable[[], Awaitable[bool]] | None = None
     working: WorkingMemory | None = None
+    numbers: Numbering = field(default_factory=Numbering)
 
 
 def toolset_of_groups(toolsets: Sequence[AbstractToolset[Any]]) -> AbstractToolset[Any]:

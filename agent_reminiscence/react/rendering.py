@@ -8,6 +8,7 @@ from typing import Final
 from pydantic_ai.framing import RegisteredTag, register_tag, wrap
 from pydantic_ai.messages import TextContent
 
+from agent_reminiscence.react.fact_lines import fact_lines, fitting_facts
 from agent_reminiscence.react.models import (
     AgentStep,
     ConversationMemory,
@@ -49,7 +50,8 @@ def render_memory(
         numbers: Gives numbers to the facts and lessons that are shown.
     """
     numbers = Numbering() if numbers is None else numbers
-    facts, of_facts = _fitting([_fact(fact) for fact in recalled.facts], int(budget * _FACTS_SHARE), count)
+    kept, of_facts = fitting_facts(recalled.facts, facts_room(budget), count)
+    facts = fact_lines(kept, numbers)
     room = budget - of_facts
     episodes, of_episodes = _fitting(
         [_episode(one) for one in recalled.episodes], min(room, int(budget * _EPISODES_SHARE)), count
@@ -62,9 +64,14 @@ def render_memory(
     return shown
 
 
-def render_facts(facts: Sequence[Fact]) -> str:
+def facts_room(budget: int) -> int:
+    """How many tokens the facts may take of a budget for all that is recalled."""
+    return int(budget * _FACTS_SHARE)
+
+
+def render_facts(facts: Sequence[Fact], numbers: Numbering) -> str:
     """What the tool `retrieve_facts` returns."""
-    return wrap(FACTS, "\n".join(_fact(fact) for fact in facts)) if facts else "No facts were found."
+    return wrap(FACTS, "\n".join(fact_lines(facts, numbers))) if facts else "No facts were found."
 
 
 def render_episodes(episodes: Sequence[Episode]) -> str:
@@ -82,10 +89,6 @@ def summary_line(number: int | None, one: InvocationSummary) -> str:
 def _part(tag: RegisteredTag, heading: str, lines: Sequence[str]) -> TextContent:
     body = "\n".join(lines)
     return TextContent(f"{heading}:\n{wrap(tag, body)}", metadata={"origin": ORIGIN})
-
-
-def _fact(fact: Fact) -> str:
-    return f"- {shown_line(fact.content)} (learned {fact.timestamp:%Y-%m-%d})"
 
 
 def _episode(one: Episode) -> str:

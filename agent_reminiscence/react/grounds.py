@@ -33,8 +33,8 @@ _NEGATION: Final = re.compile(
     r"|nicht|nie|niemals|kein\w*|ohne|keineswegs)\b"
 )
 _CORRECTION: Final = re.compile(
-    r"\b(?:wrong|incorrect|mistaken?|false|untrue|forget|ignore|discard|drop|unlearn|outdated|not (?:right|true|correct)"
-    r"|isn't (?:right|true|correct)|no longer|never|don't|do not|instead"
+    r"\b(?:wrong|incorrect|mistaken?|false|untrue|forget|ignore|discard|drop|unlearn|outdated"
+    r"|not (?:right|true|correct)|isn't (?:right|true|correct)|no longer|never|don't|do not|instead"
     r"|falsch|vergiss|stimmt nicht|nicht richtig|nicht mehr|veraltet|stattdessen|irrtum)\b"
 )
 _DATES: Final = re.compile(
@@ -53,11 +53,12 @@ _MANY: Final = frozenset(
 
 
 def basis_of(statement: str, finished: Finished) -> Source:
-    """Whose words a statement is made of: the user's, those of a tool of the run, or the model's alone."""
+    """Whose words a statement is made of: the user's, in part those of a tool of the run, or the model's alone."""
     said = _terms(statement, finished)
     if said and _is_from(statement, said, finished):
         return "user"
-    return "tool" if any(step.observation for step in finished.steps) else "model"
+    seen = " ".join(step.observation for step in finished.steps)
+    return "tool" if said & _terms(seen, finished) else "model"
 
 
 def trust_of(statement: str, finished: Finished) -> Source:

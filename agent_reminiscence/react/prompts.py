@@ -52,8 +52,8 @@ class ReactPrompts(StrictModel):
         " knowledge. Leave out what is already known. An empty list is often right."
     )
     replacing: str = (
-        "The known facts are numbered. If the user says that one is over or wrong, add the fact that is true now, worded"
-        " like the old one, and put the old one's number into replaces."
+        "The known facts are numbered. If the user says that one is over or wrong, add the fact that is true now,"
+        " worded like the old one, and put the old one's number into replaces."
     )
     judging: str = (
         "The lessons that the agent was shown are numbered. Put into followed_lessons those that it acted on, and into"

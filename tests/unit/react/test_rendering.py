@@ -80,7 +80,8 @@ def test_no_text_leaves_its_tag(text: str) -> None:
     for part, tag in zip(parts, _TAGS, strict=True):
         assert part.content.count(f"</{tag}>") == 1
         assert part.content.endswith(f"</{tag}>")
-    assert parts[0].content.count("\n") == 1 + 4
+    # The heading, the day, and a line for each.
+    assert parts[0].content.count("\n") == 1 + 5
 
 
 def test_nothing_remembered_is_nothing_shown() -> None:
@@ -89,9 +90,10 @@ def test_nothing_remembered_is_nothing_shown() -> None:
 
 
 def _entries(parts: Sequence[TextContent]) -> list[str]:
-    """What is remembered, one by one, without headings and tags: an episode has several lines."""
+    """What is remembered, one by one, without headings, days, numbers and tags: an episode has several lines."""
     entries: list[str] = []
     for part in parts:
         body = re.sub(r"^<\w+>|</\w+>$", "", part.content.split(":\n", 1)[1])
-        entries += re.split(r"\n(?! )", body)
+        lines = [re.sub(r"^\d+\. (?=\d\d:\d\d )", "", line) for line in re.split(r"\n(?! )", body)]
+        entries += [line for line in lines if not re.fullmatch(r"\d{4}-\d\d-\d\d \w+", line)]
     return entries

@@ -30,6 +30,7 @@ from agent_reminiscence.react.service_models import (
     RetrieveFactsResponse,
 )
 from agent_reminiscence.react.summaries import StepSummaries
+from agent_reminiscence.react.toolbox import ToolsOfWorkingMemory
 from agent_reminiscence.react.window import WorkingMemoryWindow
 from agent_reminiscence.react.working_memory import WorkingMemory
 from agent_reminiscence.telemetry import Telemetry
@@ -74,6 +75,7 @@ class ReactMemAgentManager(ReactAgentManager):
                 may_write=may_write,
                 fact_top_k=max(config.fact_retrieval_top_k, 1),
                 episode_top_k=max(config.episode_retrieval_top_k, 1),
+                episode_min_match=config.episode_min_match,
                 allowed=config.allow_sensitive,
             )
             for may_write in (False, True)
@@ -135,7 +137,7 @@ class ReactMemAgentManager(ReactAgentManager):
                 recalled_keys=keys_of(recalled.facts, recalled.episodes),
                 instructions=config.prompts.memory,
                 toolsets=[self._tools[may_store is not None]],
-                capabilities=[window],
+                capabilities=[window, ToolsOfWorkingMemory(working)],
                 may_store=may_store,
                 working=working,
                 numbers=numbers,
@@ -165,6 +167,7 @@ class ReactMemAgentManager(ReactAgentManager):
                     state=request.state,
                     top_k=self._mem_config.episode_retrieval_top_k,
                     invocation_id=invocation_id,
+                    min_match=self._mem_config.episode_min_match,
                 )
             )
 

@@ -26,7 +26,14 @@ from agent_reminiscence.react.journal import (
 )
 from agent_reminiscence.react.learning import Learning, LearningByRules, LearningFailedError, without_sensitive
 from agent_reminiscence.react.memory_services import MemoryServices
+from agent_reminiscence.react.memory_tools import own_tools
 from agent_reminiscence.react.models import AgentFailure, Fact, InvocationSummary
+from agent_reminiscence.react.own_tools import (
+    calls_of_task,
+    steps_of_task,
+    steps_to_learn_from,
+    without_sensitive_words,
+)
 from agent_reminiscence.react.scope import invocation_conversation
 from agent_reminiscence.react.service_models import (
     RecordUseRequest,
@@ -68,6 +75,7 @@ class Recorder:
         self._learning = learning
         self._config = config
         self._clock = clock
+        self._own_tools = own_tools(config.memory_tools)
 
     async def record(self, external_id: str, event: Event) -> None:
         """Record all that follows from an invocation.
@@ -124,12 +132,13 @@ class Recorder:
         A model is asked once, and its answer recorded before it is used.
         """
         wants_facts = self._config.enable_auto_fact_extraction and finished.failure is None
-        wants_episode = self._is_episode(finished)
+        wants_episode = self._is_episode(finished) or self._is_short_with_lessons(finished)
         if not wants_facts and not wants_episode:
             return Learned()
         if (before := await self._journal.learned(external_id, event)) is not None:
             return before
         known = await self._known(finished) if wants_facts else ()
+        finished = finished.model_copy(update={"steps": steps_to_learn_from(finished.steps, self._own_tools)})
         try:
             learned = await self._learning.learn(finished, known, facts=wants_facts, episode=wants_episode)
         except LearningFailedError as error:
@@ -159,7 +168,23 @@ class Recorder:
         return found.facts
 
     def _is_episode(self, finished: Finished) -> bool:
-        return self._config.enable_episode_recording and len(finished.steps) >= self._config.episode_min_steps
+        called = calls_of_task(finished.steps, self._own_tools)
+        return self._config.enable_episode_recording and called >= self._config.episode_min_steps
+
+    def _is_short_with_lessons(self, finished: Finished) -> bool:
+        """Whether how a task ended matters though it is too short to be kept: lessons may have made it so short."""
+        return (
+            self._config.enable_episode_recording
+            and self._config.judge_outcome
+            and bool(finished.shown_lessons)
+            and calls_of_task(finished.steps, self._own_tools) > 0
+        )
+
+    def _is_kept(self, finished: Finished, learned: Learned) -> bool:
+        """Whether an episode is stored; of a short task that followed lessons, only what they did not say."""
+        if self._is_episode(finished):
+            return True
+        return self._is_short_with_lessons(finished) and learned.success is False and bool(learned.lessons)
 
     async def _store_facts(self, finished: Finished, learned: Learned) -> None:
         source = invocation_conversation(finished.conversation_id, finished.invocation_id)
@@ -176,14 +201,16 @@ class Recorder:
             _check(done.error)
 
     async def _store_episode(self, finished: Finished, learned: Learned, event: Event) -> None:
-        if not self._is_episode(finished):
+        if not self._is_kept(finished, learned):
             return
+        allowed = self._config.allow_sensitive
+        of_task = steps_of_task(finished.steps, self._own_tools)
         done = await self._services.episode_storage.store_episode(
             StoreEpisodeRequest(
                 user=finished.user,
                 collection=finished.collection,
                 goal=finished.question,
-                steps=finished.steps,
+                steps=tuple(without_sensitive_words(step, allowed) for step in of_task),
                 outcome=learned.outcome,
                 lessons=learned.lessons,
                 success=learned.success,

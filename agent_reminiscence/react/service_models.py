@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -68,6 +68,11 @@ class RetrieveEpisodesRequest(_Request):
     with_embeddings: bool = Field(default=False, description=_WITH_EMBEDDINGS)
     invocation_id: str | None = Field(
         default=None, description="The invocation they are recalled in, if its outcome is to count; this is a write."
+    )
+    min_match: Annotated[float, Field(ge=0, le=1)] | Literal["alike"] | None = Field(
+        default=None,
+        description="Only episodes that match at least so well, 0 to 1; `alike`: as well as a task does to which a"
+        " lesson applies, which was measured; None: the nearest, however far they are.",
     )
 
 

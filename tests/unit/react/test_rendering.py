@@ -16,7 +16,7 @@ from agent_reminiscence.text.tokens import count_tokens
 
 _DAY = datetime(2026, 1, 1, tzinfo=UTC)
 _PROMPTS = ReactPrompts()
-_TAGS = ("long_term_facts", "past_episodes", "conversation_memory")
+_TAGS = ("long_term_facts", "lessons", "conversation_memory")
 _GAP = "(some invocations in between are not shown)"
 
 
@@ -89,9 +89,10 @@ def test_nothing_remembered_is_nothing_shown() -> None:
 
 
 def _entries(parts: Sequence[TextContent]) -> list[str]:
-    """What is remembered, one by one, without headings and tags: an episode has several lines."""
+    """What is remembered, one by one, without headings and tags: the lessons of a task follow its line."""
     entries: list[str] = []
     for part in parts:
         body = re.sub(r"^<\w+>|</\w+>$", "", part.content.split(":\n", 1)[1])
-        entries += re.split(r"\n(?! )", body)
+        # The number of a lesson says only how many are shown before it.
+        entries += re.split(r"\n(?!#)", re.sub(r"\n\d+\. ", "\n#. ", body))
     return entries

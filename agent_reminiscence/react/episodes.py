@@ -10,6 +10,7 @@ from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.exceptions import OutcomeConflictError, RunNotFoundError
 from agent_reminiscence.react.failures import guarded
+from agent_reminiscence.react.likeness import Likeness
 from agent_reminiscence.react.limits import MAX_QUESTION_CHARACTERS
 from agent_reminiscence.react.models import Episode
 from agent_reminiscence.react.numbering import lesson_id_of
@@ -57,6 +58,7 @@ class MemoryEpisodes:
         self._permission = permission or Permission(memory)
         self._registry = Registry(memory)
         self._quota = Quota(memory, EPISODE_PREFIX, "episodes", max_episodes)
+        self._likeness = Likeness(memory)
 
     async def retrieve_episodes(self, request: RetrieveEpisodesRequest) -> RetrieveEpisodesResponse:
         """The episodes nearest to a query and state, best first; with `embedding`, to that vector and their words."""
@@ -78,6 +80,7 @@ class MemoryEpisodes:
                 embedding=request.embedding,
                 with_embeddings=request.with_embeddings,
                 run_id=request.invocation_id,
+                least=self._likeness if request.min_match == "alike" else request.min_match,
             )
             return RetrieveEpisodesResponse(episodes=tuple(_episode(*one) for one in found))
 

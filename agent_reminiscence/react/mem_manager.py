@@ -31,6 +31,7 @@ from agent_reminiscence.react.service_models import (
 )
 from agent_reminiscence.react.summaries import StepSummaries
 from agent_reminiscence.react.today import today_line
+from agent_reminiscence.react.toolbox import ToolsOfWorkingMemory
 from agent_reminiscence.react.window import WorkingMemoryWindow
 from agent_reminiscence.react.working_memory import WorkingMemory
 from agent_reminiscence.telemetry import Telemetry
@@ -75,6 +76,7 @@ class ReactMemAgentManager(ReactAgentManager):
                 may_write=may_write,
                 fact_top_k=max(config.fact_retrieval_top_k, 1),
                 episode_top_k=max(config.episode_retrieval_top_k, 1),
+                episode_min_match=config.episode_min_match,
                 allowed=config.allow_sensitive,
             )
             for may_write in (False, True)
@@ -138,7 +140,7 @@ class ReactMemAgentManager(ReactAgentManager):
                 recalled_keys=keys_of(recalled.facts, recalled.episodes),
                 instructions=f"{config.prompts.memory}\n\n{today}",
                 toolsets=[self._tools[may_store is not None]],
-                capabilities=[window],
+                capabilities=[window, ToolsOfWorkingMemory(working)],
                 may_store=may_store,
                 working=working,
                 numbers=numbers,
@@ -172,6 +174,7 @@ class ReactMemAgentManager(ReactAgentManager):
                     state=request.state,
                     top_k=self._mem_config.episode_retrieval_top_k,
                     invocation_id=invocation_id,
+                    min_match=self._mem_config.episode_min_match,
                 )
             )
 

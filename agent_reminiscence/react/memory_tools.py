@@ -9,13 +9,15 @@ from pydantic_ai import RunContext
 from pydantic_ai.toolsets import FunctionToolset
 
 from agent_reminiscence.exceptions import ReminiscenceError
-from agent_reminiscence.react.config import MemoryTool
+from agent_reminiscence.react.config import EpisodeMatch, MemoryTool
 from agent_reminiscence.react.episodes import EPISODE_PREFIX
 from agent_reminiscence.react.facts import FACT_PREFIX
 from agent_reminiscence.react.grounds import mentions, names_part_of
+from agent_reminiscence.react.lessons import render_episodes
 from agent_reminiscence.react.models import Episode, Fact, ForgetRequest
+from agent_reminiscence.react.own_tools import WORKING_TOOLS
 from agent_reminiscence.react.protocols import EpisodeRetrieval, FactRetrieval, FactStorage
-from agent_reminiscence.react.rendering import render_episodes, render_facts
+from agent_reminiscence.react.rendering import render_facts
 from agent_reminiscence.react.scope import invocation_conversation
 from agent_reminiscence.react.sensitive import SensitiveKind, sensitive_kinds
 from agent_reminiscence.react.service_models import RetrieveEpisodesRequest, RetrieveFactsRequest, StoreFactRequest
@@ -36,6 +38,7 @@ def memory_toolset(
     may_write: bool,
     fact_top_k: int,
     episode_top_k: int,
+    episode_min_match: EpisodeMatch,
     allowed: frozenset[SensitiveKind],
 ) -> FunctionToolset[RunDeps[Any]]:
     """Tools to look something up in memory, to store a fact, and to read the run's earlier steps.
@@ -43,13 +46,10 @@ def memory_toolset(
     They are one toolset, because Pydantic AI prepares each for every request to the model.
     """
     tools: FunctionToolset[RunDeps[Any]] = FunctionToolset(id="react_memory")
+    own = own_tools(names)
 
     async def retrieve_facts(ctx: RunContext[RunDeps[Any]], query: str) -> str:
-        """Look up facts in long-term memory.
-
-        Args:
-            query: What to look for, as a question or in key words.
-        """
+        """Look up known facts."""
         found = await facts.retrieve_facts(
             RetrieveFactsRequest(
                 user=ctx.deps.user,
@@ -63,11 +63,7 @@ def memory_toolset(
         return render_facts(found.facts, ctx.deps.numbers) if found.error is None else _UNAVAILABLE
 
     async def recall_episodes(ctx: RunContext[RunDeps[Any]], query: str) -> str:
-        """Look up earlier tasks that were like this one, how they ended, and their lessons.
-
-        Args:
-            query: The task, in a sentence.
-        """
+        """Look up the goals and steps of earlier tasks that were like one."""
         found = await episodes.retrieve_episodes(
             RetrieveEpisodesRequest(
                 user=ctx.deps.user,
@@ -76,17 +72,16 @@ def memory_toolset(
                 state=ctx.deps.state,
                 top_k=episode_top_k,
                 invocation_id=ctx.deps.invocation_id if may_write else None,
+                min_match=episode_min_match,
             )
         )
+        if found.error is not None:
+            return _UNAVAILABLE
         ctx.deps.recalled.update(keys_of((), found.episodes))
-        return render_episodes(found.episodes) if found.error is None else _UNAVAILABLE
+        return render_episodes(found.episodes, ctx.deps.numbers, own=own, allowed=allowed)
 
     async def store_fact(ctx: RunContext[RunDeps[Any]], fact_content: str) -> str:
-        """Store a fact in long-term memory, for later conversations.
-
-        Args:
-            fact_content: One short sentence that can be understood by itself.
-        """
+        """Store a lasting fact, as one short sentence that can be understood by itself."""
         if forbidden := sensitive_kinds(fact_content) - allowed:
             return f"Not stored: facts about {', '.join(sorted(forbidden)).replace('_', ' ')} are not kept."
         try:
@@ -123,6 +118,11 @@ def memory_toolset(
         tools.add_function(forget)
     _add_working_tools(tools)
     return tools
+
+
+def own_tools(names: Collection[MemoryTool]) -> frozenset[str]:
+    """The names of the memory's own tools, of which `names` are switched on: what they do is no step of a task."""
+    return WORKING_TOOLS | frozenset(names)
 
 
 def keys_of(facts: Sequence[Fact], episodes: Sequence[Episode]) -> list[str]:

@@ -33,8 +33,15 @@ from agent_reminiscence.react.learning import (
     without_sensitive,
 )
 from agent_reminiscence.react.memory_services import MemoryServices
+from agent_reminiscence.react.memory_tools import own_tools
 from agent_reminiscence.react.models import AgentFailure, Fact, InvocationSummary
 from agent_reminiscence.react.numbering import Numbering, ShownLesson, lesson_id_of
+from agent_reminiscence.react.own_tools import (
+    calls_of_task,
+    steps_of_task,
+    steps_to_learn_from,
+    without_sensitive_words,
+)
 from agent_reminiscence.react.protocols import LessonCorrection
 from agent_reminiscence.react.rendering import facts_room
 from agent_reminiscence.react.scope import invocation_conversation
@@ -81,6 +88,7 @@ class Recorder:
         self._learning = learning
         self._config = config
         self._clock = clock
+        self._own_tools = own_tools(config.memory_tools)
 
     async def record(self, external_id: str, event: Event) -> None:
         """Record all that follows from an invocation.
@@ -138,12 +146,13 @@ class Recorder:
         A model is asked once, and its answer recorded before it is used.
         """
         wants_facts = self._config.enable_auto_fact_extraction and finished.failure is None
-        wants_episode = self._is_episode(finished)
+        wants_episode = self._is_episode(finished) or self._is_short_with_lessons(finished)
         if not wants_facts and not wants_episode and not finished.shown_lessons:
             return Learned()
         if (before := await self._journal.learned(external_id, event)) is not None:
             return before
         known = await self._known(finished, with_facts=wants_facts)
+        finished = finished.model_copy(update={"steps": steps_to_learn_from(finished.steps, self._own_tools)})
         try:
             learned = await self._learning.learn(finished, known, facts=wants_facts, episode=wants_episode)
         except LearningFailedError as error:
@@ -212,10 +221,27 @@ class Recorder:
         return {one: texts[one] for one in shown if one in texts}
 
     def _is_episode(self, finished: Finished) -> bool:
-        return self._config.enable_episode_recording and len(finished.steps) >= self._config.episode_min_steps
+        called = calls_of_task(finished.steps, self._own_tools)
+        return self._config.enable_episode_recording and called >= self._config.episode_min_steps
+
+    def _is_short_with_lessons(self, finished: Finished) -> bool:
+        """Whether how a task ended matters though it is too short to be kept: lessons may have made it so short."""
+        return (
+            self._config.enable_episode_recording
+            and self._config.judge_outcome
+            and bool(finished.shown_lessons)
+            and calls_of_task(finished.steps, self._own_tools) > 0
+        )
+
+    def _is_kept(self, finished: Finished, learned: Learned) -> bool:
+        """Whether an episode is stored; of a short task that followed lessons, only what they did not say."""
+        if self._is_episode(finished):
+            return True
+        return self._is_short_with_lessons(finished) and learned.success is False and bool(learned.lessons)
 
     async def _store_facts(self, finished: Finished, learned: Learned, event: Event) -> None:
         source = invocation_conversation(finished.conversation_id, finished.invocation_id)
+        task = finished.model_copy(update={"steps": steps_of_task(finished.steps, self._own_tools)})
         for fact in learned.facts:
             done = await self._services.fact_storage.store_fact(
                 StoreFactRequest(
@@ -224,21 +250,23 @@ class Recorder:
                     content=fact,
                     source=source,
                     metadata={"invocation_id": finished.invocation_id},
-                    trust=trust_of(fact, finished),
+                    trust=trust_of(fact, task),
                     occurred_at=event.occurred_at,
                 )
             )
             _check(done.error)
 
     async def _store_episode(self, finished: Finished, learned: Learned, event: Event) -> None:
-        if not self._is_episode(finished):
+        if not self._is_kept(finished, learned):
             return
+        allowed = self._config.allow_sensitive
+        of_task = steps_of_task(finished.steps, self._own_tools)
         done = await self._services.episode_storage.store_episode(
             StoreEpisodeRequest(
                 user=finished.user,
                 collection=finished.collection,
                 goal=finished.question,
-                steps=finished.steps,
+                steps=tuple(without_sensitive_words(step, allowed) for step in of_task),
                 outcome=learned.outcome,
                 lessons=learned.lessons,
                 success=learned.success,

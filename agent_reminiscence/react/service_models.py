@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -80,6 +80,11 @@ class RetrieveEpisodesRequest(_Request):
     )
     ids: tuple[str, ...] = Field(
         default=(), description="Only these episodes, in this order; then nothing is searched or counted."
+    )
+    min_match: Annotated[float, Field(ge=0, le=1)] | Literal["alike"] | None = Field(
+        default=None,
+        description="Only episodes that match at least so well, 0 to 1; `alike`: as well as a task does to which a"
+        " lesson applies, which was measured; None: the nearest, however far they are.",
     )
 
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Final
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability, WrapToolExecuteHandler
 from pydantic_ai.exceptions import ModelRetry, UnexpectedModelBehavior
 from pydantic_ai.messages import ToolCallPart
+from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset
 
 from agent_reminiscence.react.models import DEFAULT_GROUP, Fact, ForgetRequest
 from agent_reminiscence.react.numbering import Numbering
+from agent_reminiscence.react.own_tools import WORKING_TOOLS
 from agent_reminiscence.react.working_memory import WorkingMemory
 
 _logger = logging.getLogger("agent_reminiscence.react")
@@ -127,3 +129,26 @@ class ToolFailures(AbstractCapability[Any]):
         if isinstance(error, UnexpectedModelBehavior) and isinstance(error.__cause__, ModelRetry):
             return f"{call.tool_name} failed: {error.__cause__}"
         return f"{call.tool_name} failed: {type(error).__name__}: {error}"
+
+
+@dataclass
+class ToolsOfWorkingMemory(AbstractCapability[Any]):
+    """Offers the tools that read earlier steps only while some are not shown. It stands after the window.
+
+    The tools are prepared before the window chooses what is shown, so `prepare` of a tool would be one request late:
+    the model would be told to call what it is not offered.
+    """
+
+    working: WorkingMemory
+    _: KW_ONLY
+    id: str | None = "react_working_memory_tools"
+
+    async def prepare_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Leave the tools out of this request if every step is in view."""
+        if not self.working.shows_all:
+            return request_context
+        parameters = request_context.model_request_parameters
+        offered = [tool for tool in parameters.function_tools if tool.name not in WORKING_TOOLS]
+        return replace(request_context, model_request_parameters=replace(parameters, function_tools=offered))

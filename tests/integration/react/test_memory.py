@@ -177,7 +177,7 @@ async def test_what_was_learned_is_shown_to_the_next_question(memory: AgentMem) 
 
     prompt = brain.asked[-1].prompt
     assert re.search(r"<long_term_facts>\d{4}-\d\d-\d\d \w+day\n1\. \d\d:\d\d Ana likes tea\.<", prompt)
-    assert "Lesson: Add the larger number first." in prompt
+    assert "1. Add the larger number first." in prompt
     assert "User asked: What is one plus one?; agent did: used add; result was: three" in prompt
     assert prompt.endswith("What is one plus one, and which tea does Ana like?")
     assert "persistent memory" in brain.asked[-1].instructions
@@ -345,7 +345,7 @@ async def test_each_tool_can_be_switched_off(memory: AgentMem) -> None:
     async with ReactMemService(brain.model, memory, config=config) as agent:
         await agent.answer(_request())
 
-    assert set(brain.asked[0].tools) == {"retrieve_facts", "read_working_memory", "search_working_memory"}
+    assert set(brain.asked[0].tools) == {"retrieve_facts"}
 
 
 async def test_secrets_and_sensitive_facts_are_not_kept(memory: AgentMem) -> None:

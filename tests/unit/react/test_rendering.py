@@ -16,7 +16,7 @@ from agent_reminiscence.text.tokens import count_tokens
 
 _DAY = datetime(2026, 1, 1, tzinfo=UTC)
 _PROMPTS = ReactPrompts()
-_TAGS = ("long_term_facts", "past_episodes", "conversation_memory")
+_TAGS = ("long_term_facts", "lessons", "conversation_memory")
 _GAP = "(some invocations in between are not shown)"
 
 
@@ -90,10 +90,12 @@ def test_nothing_remembered_is_nothing_shown() -> None:
 
 
 def _entries(parts: Sequence[TextContent]) -> list[str]:
-    """What is remembered, one by one, without headings, days, numbers and tags: an episode has several lines."""
+    """What is remembered, one by one, without headings, days and tags: the lessons of a task follow its line."""
     entries: list[str] = []
     for part in parts:
         body = re.sub(r"^<\w+>|</\w+>$", "", part.content.split(":\n", 1)[1])
-        lines = [re.sub(r"^\d+\. (?=\d\d:\d\d )", "", line) for line in re.split(r"\n(?! )", body)]
-        entries += [line for line in lines if not re.fullmatch(r"\d{4}-\d\d-\d\d \w+", line)]
+        # The number of a fact or lesson says only how many are shown before it.
+        lines = re.sub(r"(?m)^\d+\. (?=\d\d:\d\d )", "", body)
+        entries += re.split(r"\n(?!#)", re.sub(r"\n\d+\. ", "\n#. ", lines))
+    return [one for one in entries if not re.fullmatch(r"\d{4}-\d\d-\d\d \w+day", one)]
     return entries

@@ -14,9 +14,9 @@ from agent_reminiscence.react.sensitive import KINDS, SensitiveKind
 
 type MemoryMode = Literal["off", "read", "write"]
 type EpisodeMatch = float | Literal["alike"]
-type MemoryTool = Literal["retrieve_facts", "recall_episodes", "store_fact"]
+type MemoryTool = Literal["retrieve_facts", "recall_episodes", "store_fact", "forget"]
 
-ALL_TOOLS: frozenset[MemoryTool] = frozenset(("retrieve_facts", "recall_episodes", "store_fact"))
+ALL_TOOLS: frozenset[MemoryTool] = frozenset(("retrieve_facts", "recall_episodes", "store_fact", "forget"))
 
 
 def _kebab(name: str) -> str:
@@ -77,7 +77,12 @@ class ReactMemConfig(AgentConfig):
         description="How many of the newest turns stay word for word, as long as these have no more than four fifths"
         " of working_memory_threshold together.",
     )
-    fact_retrieval_top_k: int = Field(default=5, ge=0, le=200, description="How many facts are shown with a question.")
+    fact_retrieval_top_k: int = Field(
+        default=5,
+        ge=0,
+        le=200,
+        description="How many facts near a question are shown if not all fit into their share of the budget; 0: none.",
+    )
     episode_retrieval_top_k: int = Field(
         default=3, ge=0, le=200, description="Of how many earlier tasks the lessons are shown with a question, at most."
     )
@@ -114,7 +119,8 @@ class ReactMemConfig(AgentConfig):
         description="From how many calls of tools on a task is an episode; the memory's own do not count.",
     )
     memory_tools: frozenset[MemoryTool] = Field(
-        default=ALL_TOOLS, description="Which tools over its memory the agent has; storing needs the mode write."
+        default=ALL_TOOLS,
+        description="Which tools over its memory the agent has; store_fact and forget need the mode write.",
     )
     conversation_timeout: float = Field(
         default=1_800.0, gt=0, description="Seconds without an invocation after which a conversation has ended."

@@ -21,7 +21,7 @@ from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.model import FrozenModel
 from agent_reminiscence.exceptions import IdempotencyConflictError
-from agent_reminiscence.react.models import AgentFailure, AgentStep
+from agent_reminiscence.react.models import AgentFailure, AgentStep, ForgetRequest
 from agent_reminiscence.react.numbering import ShownLesson
 from agent_reminiscence.react.paging import all_events, events_of_conversation
 from agent_reminiscence.react.scope import invocation_conversation
@@ -52,6 +52,8 @@ class Finished(_Frozen):
         steps: As stored; the last `new_steps` of them were taken in this run, the others came with the request.
         recalled: Keys of the facts and episodes that it was shown.
         asked_at: When the question came, by the clock of the service; None: as the event.
+        user_name: What the user is called; "" if nobody said it.
+        forget_requests: What the user asked to have forgotten.
         shown_facts: Ids of the facts that it was shown; the first had number 1.
         shown_lessons: The lessons that it was shown; the first had number 1.
     """
@@ -69,6 +71,8 @@ class Finished(_Frozen):
     failure: AgentFailure | None
     recalled: tuple[str, ...] = ()
     asked_at: datetime | None = None
+    user_name: str = ""
+    forget_requests: tuple[ForgetRequest, ...] = ()
     shown_facts: tuple[str, ...] = ()
     shown_lessons: tuple[ShownLesson, ...] = ()
 

@@ -37,7 +37,15 @@ from pydantic_ai.usage import RunUsage, UsageLimits
 from agent_reminiscence.apart import run_apart
 from agent_reminiscence.react.chosen_model import ChosenModel
 from agent_reminiscence.react.config import AgentConfig
-from agent_reminiscence.react.models import AgentFailure, AgentRequest, AgentResponse, AgentStep, AgentUsage
+from agent_reminiscence.react.models import (
+    AgentFailure,
+    AgentRequest,
+    AgentResponse,
+    AgentStep,
+    AgentUsage,
+    Fact,
+    ForgetRequest,
+)
 from agent_reminiscence.react.numbering import Numbering
 from agent_reminiscence.react.steps import as_messages, observation_of, steps_of, thought_of
 from agent_reminiscence.react.toolbox import RunDeps, ToolFailures, toolset_of_groups
@@ -60,6 +68,7 @@ class Reasoned:
         steps: Those taken in this run, without the request's history.
         recalled: Keys of the facts and episodes that the model was shown.
         numbers: The numbers under which it was shown facts and lessons.
+        forget_requests: What the user asked to have forgotten.
     """
 
     answer: str
@@ -68,6 +77,7 @@ class Reasoned:
     failure: AgentFailure | None = None
     recalled: tuple[str, ...] = ()
     numbers: Numbering = field(default_factory=Numbering)
+    forget_requests: tuple[ForgetRequest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +92,7 @@ class Surroundings:
         may_store: Whether the run may still store facts; None: nothing can forbid it.
         working: Takes up the run's steps; None if it has no memory.
         numbers: Of the facts and lessons in `recalled`; tools that show more of them go on from there.
+        facts: The facts that were recalled.
     """
 
     recalled: Sequence[UserContent] = ()
@@ -92,6 +103,7 @@ class Surroundings:
     may_store: Callable[[], Awaitable[bool]] | None = None
     working: WorkingMemory | None = None
     numbers: Numbering = field(default_factory=Numbering)
+    facts: Sequence[Fact] = ()
 
 
 NO_SURROUNDINGS: Final = Surroundings()
@@ -161,6 +173,8 @@ class ReactAgentManager:
             may_store=surroundings.may_store,
             working=surroundings.working,
             numbers=surroundings.numbers,
+            facts={fact.id: fact for fact in surroundings.facts},
+            question=request.question,
         )
         failure: AgentFailure | None = None
         answer = ""
@@ -216,6 +230,7 @@ class ReactAgentManager:
             failure=failure,
             recalled=tuple(sorted(deps.recalled)),
             numbers=deps.numbers,
+            forget_requests=tuple(deps.forget),
         )
 
     def _messages(self, request: AgentRequest, surroundings: Surroundings) -> list[ModelMessage]:

@@ -20,7 +20,7 @@ from agent_reminiscence.react.memory_services import MemoryServices
 from agent_reminiscence.react.memory_tools import keys_of, memory_toolset
 from agent_reminiscence.react.models import AgentFailure, AgentRequest, RecalledMemory
 from agent_reminiscence.react.numbering import Numbering
-from agent_reminiscence.react.rendering import render_memory
+from agent_reminiscence.react.rendering import facts_room, render_memory
 from agent_reminiscence.react.service_models import (
     GetConversationMemoryRequest,
     GetConversationMemoryResponse,
@@ -30,6 +30,7 @@ from agent_reminiscence.react.service_models import (
     RetrieveFactsResponse,
 )
 from agent_reminiscence.react.summaries import StepSummaries
+from agent_reminiscence.react.today import today_line
 from agent_reminiscence.react.toolbox import ToolsOfWorkingMemory
 from agent_reminiscence.react.window import WorkingMemoryWindow
 from agent_reminiscence.react.working_memory import WorkingMemory
@@ -118,7 +119,9 @@ class ReactMemAgentManager(ReactAgentManager):
             may_store: Whether the run's tool may store a fact, asked each time; None: there is no such tool.
         """
         config = self._mem_config
-        working = WorkingMemory(request.question, self._clock())
+        now = self._clock()
+        today = today_line(config.prompts, now, request.user_name)
+        working = WorkingMemory(request.question, now)
         summaries = None if self._summariser is None else StepSummaries(self._summariser)
         window = WorkingMemoryWindow(
             working,
@@ -135,12 +138,13 @@ class ReactMemAgentManager(ReactAgentManager):
             Surroundings(
                 recalled=shown,
                 recalled_keys=keys_of(recalled.facts, recalled.episodes),
-                instructions=config.prompts.memory,
+                instructions=f"{config.prompts.memory}\n\n{today}",
                 toolsets=[self._tools[may_store is not None]],
                 capabilities=[window, ToolsOfWorkingMemory(working)],
                 may_store=may_store,
                 working=working,
                 numbers=numbers,
+                facts=recalled.facts,
             ),
         )
         recalled_tokens = sum(self._counts.count([part.content for part in shown]))
@@ -154,6 +158,9 @@ class ReactMemAgentManager(ReactAgentManager):
                     collection=request.collection,
                     query=request.question,
                     top_k=self._mem_config.fact_retrieval_top_k,
+                    room_tokens=facts_room(self._mem_config.memory_token_budget)
+                    if self._mem_config.fact_retrieval_top_k
+                    else None,
                 )
             )
 

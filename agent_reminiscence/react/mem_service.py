@@ -365,6 +365,8 @@ def _finished(request: AgentRequest, invocation_id: str, reasoned: Reasoned, ask
         failure=reasoned.failure,
         recalled=reasoned.recalled,
         asked_at=asked_at,
+        user_name=request.user_name,
+        forget_requests=reasoned.forget_requests,
         shown_facts=reasoned.numbers.facts,
         shown_lessons=reasoned.numbers.lessons,
     )
@@ -375,7 +377,8 @@ def _repeated(invocation_id: str, event: Event) -> AgentResponse:
     before = as_finished(event)
     assert before is not None
     taken = before.steps[-before.new_steps :] if before.new_steps else ()
-    return final_response(invocation_id, Reasoned(answer=before.answer, steps=taken, usage=AgentUsage()))
+    told = Reasoned(answer=before.answer, steps=taken, usage=AgentUsage(), forget_requests=before.forget_requests)
+    return final_response(invocation_id, told)
 
 
 def _conflict(invocation_id: str) -> AgentResponse:

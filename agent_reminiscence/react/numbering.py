@@ -53,8 +53,11 @@ class Numbering:
 
     def lesson(self, episode_id: str, lesson: str) -> int:
         """The number of a lesson that is shown now, given its text; one that was shown before keeps its number."""
-        shown = ShownLesson(episode_id=episode_id, lesson_id=lesson_id_of(lesson))
-        return self._lessons.setdefault(shown, len(self._lessons) + 1)
+        return self.number_of(ShownLesson(episode_id=episode_id, lesson_id=lesson_id_of(lesson)))
+
+    def number_of(self, lesson: ShownLesson) -> int:
+        """The same, given its name."""
+        return self._lessons.setdefault(lesson, len(self._lessons) + 1)
 
 
 def lesson_id_of(lesson: str) -> str:

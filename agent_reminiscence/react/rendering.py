@@ -8,6 +8,7 @@ from typing import Final
 from pydantic_ai.framing import RegisteredTag, register_tag, wrap
 from pydantic_ai.messages import TextContent
 
+from agent_reminiscence.react.fact_lines import fact_lines, fitting_facts
 from agent_reminiscence.react.lessons import LESSONS, render_lessons
 from agent_reminiscence.react.models import (
     ConversationMemory,
@@ -45,7 +46,8 @@ def render_memory(
         numbers: Gives numbers to the facts and lessons that are shown.
     """
     numbers = Numbering() if numbers is None else numbers
-    facts, of_facts = _fitting([_fact(fact) for fact in recalled.facts], int(budget * _FACTS_SHARE), count)
+    kept, of_facts = fitting_facts(recalled.facts, facts_room(budget), count)
+    facts = fact_lines(kept, numbers)
     room = budget - of_facts
     lessons = render_lessons(recalled.episodes, min(room, int(budget * _LESSONS_SHARE)), count, numbers)
     spoken = _conversation(recalled.conversation, room - sum(count(line) + 1 for line in lessons), count)
@@ -56,9 +58,14 @@ def render_memory(
     return shown
 
 
-def render_facts(facts: Sequence[Fact]) -> str:
+def facts_room(budget: int) -> int:
+    """How many tokens the facts may take of a budget for all that is recalled."""
+    return int(budget * _FACTS_SHARE)
+
+
+def render_facts(facts: Sequence[Fact], numbers: Numbering) -> str:
     """What the tool `retrieve_facts` returns."""
-    return wrap(FACTS, "\n".join(_fact(fact) for fact in facts)) if facts else "No facts were found."
+    return wrap(FACTS, "\n".join(fact_lines(facts, numbers))) if facts else "No facts were found."
 
 
 def summary_line(number: int | None, one: InvocationSummary) -> str:
@@ -71,10 +78,6 @@ def summary_line(number: int | None, one: InvocationSummary) -> str:
 def _part(tag: RegisteredTag, heading: str, lines: Sequence[str]) -> TextContent:
     body = "\n".join(lines)
     return TextContent(f"{heading}:\n{wrap(tag, body)}", metadata={"origin": ORIGIN})
-
-
-def _fact(fact: Fact) -> str:
-    return f"- {shown_line(fact.content)} (learned {fact.timestamp:%Y-%m-%d})"
 
 
 def _conversation(conversation: ConversationMemory | None, room: int, count: TokenCounter) -> list[str]:
@@ -98,15 +101,3 @@ def _conversation(conversation: ConversationMemory | None, room: int, count: Tok
             shown.append("(some invocations in between are not shown)")
         shown.append(lines[number])
     return shown
-
-
-def _fitting(entries: Sequence[str], room: int, count: TokenCounter) -> tuple[list[str], int]:
-    """The entries that fit, and how many tokens they take, line breaks included."""
-    kept: list[str] = []
-    taken = 0
-    for entry in entries:
-        cost = count(entry) + 1
-        if taken + cost <= room:
-            taken += cost
-            kept.append(entry)
-    return kept, taken

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import NamedTuple
 
 from agent_reminiscence.core import AgentMem
@@ -20,6 +21,8 @@ from agent_reminiscence.react.service_models import DeleteResponse
 # A memory may be found by several of its passages.
 _HITS_PER_MEMORY = 2
 _LEAST_WORDS = 3
+# As many as one question to the memory may name.
+_MAX_IDS = 1_000
 
 
 class Recalled(NamedTuple):
@@ -83,6 +86,15 @@ async def recall(
     return [Recalled(by_id[one], vectors.get(best[one])) for one in ids if one in by_id]
 
 
+async def by_ids(memory: AgentMem, external_id: str, prefix: str, ids: Sequence[str]) -> list[ActiveMemory]:
+    """The active memories with these names behind the prefix of their keys, in this order; those that are gone, not."""
+    keys = [prefix + one for one in dict.fromkeys(ids)][:_MAX_IDS]
+    if not keys:
+        return []
+    found = {one.key: one for one in await memory.get_active_memories(external_id, keys=keys)}
+    return [found[key] for key in keys if key in found]
+
+
 async def _search_alike(
     search: Callable[[float | None], Awaitable[RetrievalResult]], likeness: Likeness
 ) -> RetrievalResult:
@@ -95,13 +107,20 @@ async def _search_alike(
 
 
 async def discard(
-    memory: AgentMem, external_id: str, key: str, *, purge: bool, with_words: bool = False
+    memory: AgentMem,
+    external_id: str,
+    key: str,
+    *,
+    purge: bool,
+    with_words: bool = False,
+    occurred_at: datetime | None = None,
 ) -> DeleteResponse:
     """Archive the memory with a key and end its passages, or erase it; one that is not there is gone already.
 
     Args:
         purge: Whether to erase it, also if it is archived.
         with_words: Whether a purge also erases whatever else in the ledger holds its words.
+        occurred_at: Since when an archived one no longer holds; None: now.
     """
 
     async def delete() -> DeleteResponse:
@@ -109,7 +128,7 @@ async def discard(
             receipts = await _purge(memory, external_id, key, with_words=with_words)
             return DeleteResponse(success=True, receipts=tuple(receipts))
         with suppress(MemoryNotFoundError):
-            await memory.admin.archive(external_id, key=key, end_chunks=True)
+            await memory.admin.archive(external_id, key=key, end_chunks=True, occurred_at=occurred_at)
         return DeleteResponse(success=True)
 
     return await guarded(delete, lambda error: DeleteResponse(error=error))

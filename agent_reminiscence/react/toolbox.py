@@ -16,7 +16,7 @@ from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset
 
-from agent_reminiscence.react.models import DEFAULT_GROUP
+from agent_reminiscence.react.models import DEFAULT_GROUP, Fact, ForgetRequest
 from agent_reminiscence.react.numbering import Numbering
 from agent_reminiscence.react.own_tools import WORKING_TOOLS
 from agent_reminiscence.react.working_memory import WorkingMemory
@@ -42,6 +42,9 @@ class RunDeps[D]:
         may_store: Whether the run may still store facts; None: nothing can forbid it.
         working: The steps so far; None if the run has no memory.
         numbers: The numbers of the facts and lessons that the run has been shown.
+        facts: The facts among them, by id.
+        forget: What the user asked to have forgotten.
+        question: What was asked, in the user's own words.
     """
 
     user: str
@@ -55,6 +58,9 @@ class RunDeps[D]:
     may_store: Callable[[], Awaitable[bool]] | None = None
     working: WorkingMemory | None = None
     numbers: Numbering = field(default_factory=Numbering)
+    facts: dict[str, Fact] = field(default_factory=dict)
+    forget: list[ForgetRequest] = field(default_factory=list)
+    question: str = ""
 
 
 def toolset_of_groups(toolsets: Sequence[AbstractToolset[Any]]) -> AbstractToolset[Any]:

@@ -80,7 +80,8 @@ def test_no_text_leaves_its_tag(text: str) -> None:
     for part, tag in zip(parts, _TAGS, strict=True):
         assert part.content.count(f"</{tag}>") == 1
         assert part.content.endswith(f"</{tag}>")
-    assert parts[0].content.count("\n") == 1 + 4
+    # The heading, the day, and a line for each.
+    assert parts[0].content.count("\n") == 1 + 5
 
 
 def test_nothing_remembered_is_nothing_shown() -> None:
@@ -89,10 +90,12 @@ def test_nothing_remembered_is_nothing_shown() -> None:
 
 
 def _entries(parts: Sequence[TextContent]) -> list[str]:
-    """What is remembered, one by one, without headings and tags: the lessons of a task follow its line."""
+    """What is remembered, one by one, without headings, days and tags: the lessons of a task follow its line."""
     entries: list[str] = []
     for part in parts:
         body = re.sub(r"^<\w+>|</\w+>$", "", part.content.split(":\n", 1)[1])
-        # The number of a lesson says only how many are shown before it.
-        entries += re.split(r"\n(?!#)", re.sub(r"\n\d+\. ", "\n#. ", body))
+        # The number of a fact or lesson says only how many are shown before it.
+        lines = re.sub(r"(?m)^\d+\. (?=\d\d:\d\d )", "", body)
+        entries += re.split(r"\n(?!#)", re.sub(r"\n\d+\. ", "\n#. ", lines))
+    return [one for one in entries if not re.fullmatch(r"\d{4}-\d\d-\d\d \w+day", one)]
     return entries

@@ -65,10 +65,10 @@ class ReactMemConfig(AgentConfig):
     memory_mode: MemoryMode = Field(
         default="write", description="What this deployment allows at most: off, read, or write, which includes read."
     )
-    working_memory_threshold: int | float = Field(
-        default=2_000,
-        description="Tokens of steps above which the oldest are left out; between 0 and 1: a share of the model's"
-        " context window.",
+    working_memory_threshold: int | float | None = Field(
+        default=None,
+        description="Tokens of steps above which long results are set aside and the oldest steps left out; between 0"
+        " and 1: a share of the model's context window. None: a quarter of it where it is known, else 2,000.",
     )
     keep_recent_steps: int = Field(
         default=3,
@@ -195,7 +195,9 @@ class ReactMemConfig(AgentConfig):
 
     @field_validator("working_memory_threshold")
     @classmethod
-    def _check_threshold(cls, value: float) -> float:
+    def _check_threshold(cls, value: float | None) -> float | None:
+        if value is None:
+            return None
         if 0 < value <= 1 or (value >= 100 and value == int(value)):
             # One is the whole window: a budget of one token would be none.
             return float(value) if value <= 1 else int(value)

@@ -80,7 +80,7 @@ class MemoryFacts:
                 return RetrieveFactsResponse(facts=tuple(map(as_fact, known)))
             if request.room_tokens is None:
                 return RetrieveFactsResponse(facts=tuple(await self._nearest(external_id, request)))
-            return RetrieveFactsResponse(facts=tuple(await self._shown(external_id, request, request.room_tokens)))
+            return await self._shown(external_id, request, request.room_tokens)
 
         return await guarded(retrieve, lambda error: RetrieveFactsResponse(error=error))
 
@@ -96,19 +96,19 @@ class MemoryFacts:
         )
         return [as_fact(*one) for one in found]
 
-    async def _shown(self, external_id: str, request: RetrieveFactsRequest, room: int) -> list[Fact]:
+    async def _shown(self, external_id: str, request: RetrieveFactsRequest, room: int) -> RetrieveFactsResponse:
         """All facts if they fit into the room; else those that hold whatever is asked, then the nearest."""
         read = await self._memory.get_active_memories(external_id, key_prefix=FACT_PREFIX, limit=_MOST_READ)
         facts = [as_fact(one) for one in read]
         fitting, _ = fitting_facts(facts, room, self._counts.count_one)
         if len(facts) < _MOST_READ and len(fitting) == len(facts):
-            return facts
+            return RetrieveFactsResponse(facts=tuple(facts), is_all=True)
         if len(facts) == _MOST_READ:
             # The rest is not read for each question.
             facts += await self._standing_by_form(external_id, request.query)
         standing, _ = fitting_facts(standing_first(facts, self._allowed), room // 2, self._counts.count_one)
         nearest = await self._nearest(external_id, request)
-        return list({fact.id: fact for fact in (*standing, *nearest)}.values())
+        return RetrieveFactsResponse(facts=tuple({fact.id: fact for fact in (*standing, *nearest)}.values()))
 
     async def _standing_by_form(self, external_id: str, query: str) -> list[Fact]:
         """Facts that the memory itself shows whatever is asked, also of very many."""

@@ -90,11 +90,10 @@ def _head(one: Episode) -> str:
     """`2026-11-26 14:05, Open the vault. (failed):`; without lessons, the outcome follows."""
     at = f"{one.timestamp:%Y-%m-%d %H:%M}"
     goal = shortened(shown_line(one.goal), _MAX_GOAL)
-    ended = _ENDED[one.success]
     if not one.lessons:
-        return f"{at}, {goal} {ended}: {shortened(shown_line(one.outcome), _MAX_OUTCOME)}"
+        return f"{at}, {goal} {_ENDED[one.success]}: {shortened(shown_line(one.outcome), _MAX_OUTCOME)}"
     named = f"{at}, {goal}" if _must_name_goal(one) else at
-    return f"{named} ({ended.removeprefix('It ')}):"
+    return f"{named} (failed):" if one.success is False else f"{named}:"
 
 
 def _short(lesson: str) -> str:

@@ -31,7 +31,7 @@ from agent_reminiscence.react.service_models import (
 )
 from agent_reminiscence.react.summaries import StepSummaries
 from agent_reminiscence.react.today import today_line
-from agent_reminiscence.react.toolbox import ToolsOfWorkingMemory
+from agent_reminiscence.react.toolbox import ToolsWhenNeeded
 from agent_reminiscence.react.window import WorkingMemoryWindow
 from agent_reminiscence.react.working_memory import WorkingMemory
 from agent_reminiscence.telemetry import Telemetry
@@ -99,6 +99,7 @@ class ReactMemAgentManager(ReactAgentManager):
         failures = [one.error for one in (facts, episodes, conversation) if one.error is not None]
         return RecalledMemory(
             facts=facts.facts,
+            has_all_facts=facts.is_all,
             episodes=episodes.episodes,
             conversation=conversation.conversation,
             failures=tuple(failures),
@@ -140,7 +141,7 @@ class ReactMemAgentManager(ReactAgentManager):
                 recalled_keys=keys_of(recalled.facts, recalled.episodes),
                 instructions=f"{config.prompts.memory}\n\n{today}",
                 toolsets=[self._tools[may_store is not None]],
-                capabilities=[window, ToolsOfWorkingMemory(working)],
+                capabilities=[window, ToolsWhenNeeded(working, self._needless(recalled, numbers))],
                 may_store=may_store,
                 working=working,
                 numbers=numbers,
@@ -149,6 +150,16 @@ class ReactMemAgentManager(ReactAgentManager):
         )
         recalled_tokens = sum(self._counts.count([part.content for part in shown]))
         return replace(reasoned, usage=reasoned.usage.model_copy(update={"recalled_tokens": recalled_tokens}))
+
+    def _needless(self, recalled: RecalledMemory, numbers: Numbering) -> frozenset[str]:
+        """The tools that would find nothing beyond what a run is shown at first."""
+        needless: set[str] = set()
+        if recalled.has_all_facts and len(numbers.facts) == len(recalled.facts):
+            needless.add("retrieve_facts")
+        # Where no earlier task is like the question, none is like it for the tool either.
+        if not recalled.episodes and not recalled.failures and self._mem_config.episode_retrieval_top_k:
+            needless.add("recall_episodes")
+        return frozenset(needless)
 
     async def _retrieve_facts(self, request: AgentRequest) -> RetrieveFactsResponse:
         with self._telemetry.operation("react.retrieve_facts"):

@@ -63,7 +63,7 @@ def memory_toolset(
         return render_facts(found.facts, ctx.deps.numbers) if found.error is None else _UNAVAILABLE
 
     async def recall_episodes(ctx: RunContext[RunDeps[Any]], query: str) -> str:
-        """Look up the goals and steps of earlier tasks that were like one."""
+        """Look up goals and steps of earlier tasks like this."""
         found = await episodes.retrieve_episodes(
             RetrieveEpisodesRequest(
                 user=ctx.deps.user,
@@ -81,7 +81,7 @@ def memory_toolset(
         return render_episodes(found.episodes, ctx.deps.numbers, own=own, allowed=allowed)
 
     async def store_fact(ctx: RunContext[RunDeps[Any]], fact_content: str) -> str:
-        """Store a lasting fact, as one short sentence that can be understood by itself."""
+        """Store a lasting fact: one short sentence, without pronouns."""
         if forbidden := sensitive_kinds(fact_content) - allowed:
             return f"Not stored: facts about {', '.join(sorted(forbidden)).replace('_', ' ')} are not kept."
         try:
@@ -100,13 +100,9 @@ def memory_toolset(
         )
         return "Stored." if done.error is None else f"Not stored: {done.error.reason.replace('_', ' ')}."
 
-    async def forget(ctx: RunContext[RunDeps[Any]], what: str, facts: list[int] | None = None) -> str:
-        """Pass on what the user asks to have forgotten; the application decides.
-
-        Args:
-            facts: The numbers of the known facts that hold it.
-        """
-        return _ask_to_forget(ctx.deps, what, facts or [])
+    async def forget(ctx: RunContext[RunDeps[Any]], what: str, facts: Sequence[int] = ()) -> str:
+        """Pass on what the user wants forgotten, with the numbers of such facts."""
+        return _ask_to_forget(ctx.deps, what, facts)
 
     if "retrieve_facts" in names:
         tools.add_function(retrieve_facts)

@@ -190,6 +190,7 @@ class RecalledMemory(StrictModel):
     """What an invocation was shown of its memory."""
 
     facts: tuple[Fact, ...] = ()
+    has_all_facts: bool = Field(default=False, description="Whether `facts` are all that is known.")
     episodes: tuple[Episode, ...] = ()
     conversation: ConversationMemory | None = None
     failures: tuple[AgentFailure, ...] = Field(default=(), description="What could not be read.")

@@ -65,6 +65,7 @@ class RetrieveFactsResponse(_Response):
     """Facts, best first."""
 
     facts: tuple[Fact, ...] = ()
+    is_all: bool = Field(default=False, description="Whether there are no others.")
 
 
 class RetrieveEpisodesRequest(_Request):

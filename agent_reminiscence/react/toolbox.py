@@ -132,23 +132,27 @@ class ToolFailures(AbstractCapability[Any]):
 
 
 @dataclass
-class ToolsOfWorkingMemory(AbstractCapability[Any]):
-    """Offers the tools that read earlier steps only while some are not shown. It stands after the window.
+class ToolsWhenNeeded(AbstractCapability[Any]):
+    """Leaves those of the memory's tools out of a request that can do nothing for it. It stands after the window.
 
     The tools are prepared before the window chooses what is shown, so `prepare` of a tool would be one request late:
     the model would be told to call what it is not offered.
+
+    Args:
+        working: Its tools are offered once it leaves something out.
+        needless: Tools that are not offered in this run.
     """
 
     working: WorkingMemory
+    needless: frozenset[str] = frozenset()
     _: KW_ONLY
-    id: str | None = "react_working_memory_tools"
+    id: str | None = "react_tools_when_needed"
 
     async def prepare_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Leave the tools out of this request if every step is in view."""
-        if not self.working.shows_all:
-            return request_context
+        """Leave the tools out of this request."""
+        left_out = self.needless | WORKING_TOOLS if self.working.shows_all else self.needless
         parameters = request_context.model_request_parameters
-        offered = [tool for tool in parameters.function_tools if tool.name not in WORKING_TOOLS]
+        offered = [tool for tool in parameters.function_tools if tool.name not in left_out]
         return replace(request_context, model_request_parameters=replace(parameters, function_tools=offered))

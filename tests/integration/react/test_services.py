@@ -212,15 +212,27 @@ async def test_so_can_conversations_and_episodes_with_all_that_happens_to_them(m
     services = replace(
         MemoryServices.of(memory), conversations=notebook, episode_retrieval=notebook, episode_storage=notebook
     )
+    tools: FunctionToolset[Any] = FunctionToolset()
+
+    @tools.tool_plain
+    def look() -> str:
+        """Look around."""
+        return "a boat"
+
     brain = Brain(
-        lambda asked: act("recall_episodes", query="boats") if asked.turn < 1 else "done",
+        lambda asked: act("look") if asked.turn < 1 else "done",
         learn=lambda _: {"success": True, "lessons": ["Look twice."]},
         close=lambda _: {"theme": "boats"},
     )
     shift = timedelta(0)
     config = ReactMemConfig(episode_min_steps=1, conversation_timeout=3_600, max_conversations=1)
     async with ReactMemService(
-        brain.model, memory, services=services, config=config, clock=lambda: datetime.now(UTC) + shift
+        brain.model,
+        memory,
+        toolsets=[tools],
+        services=services,
+        config=config,
+        clock=lambda: datetime.now(UTC) + shift,
     ) as agent:
         for question, conversation in (("one", "c-1"), ("two", "c-1"), ("three", "c-2")):
             await agent.answer(_REQUEST.model_copy(update={"question": question, "conversation_id": conversation}))
@@ -231,7 +243,7 @@ async def test_so_can_conversations_and_episodes_with_all_that_happens_to_them(m
         again = await agent.lifecycle.maintain("ana")
 
     second = next(asked for asked in brain.asked if asked.prompt.endswith("two"))
-    assert "Lesson: Look twice." in second.prompt
+    assert "1. Look twice." in second.prompt
     assert "User asked: one;" in second.prompt
     assert notebook.uses == [True, True, True]
     assert sorted(one.goal for one in notebook.episodes.values()) == ["boats", "boats", "one", "three", "two"]

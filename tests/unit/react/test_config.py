@@ -15,7 +15,7 @@ def test_the_documented_names_and_defaults() -> None:
     """A deployment that sets nothing gets what the documents say."""
     config = ReactMemConfig()
 
-    assert (config.max_iterations, config.working_memory_threshold) == (10, 2_000)
+    assert (config.max_iterations, config.working_memory_threshold) == (10, None)
     assert (config.fact_retrieval_top_k, config.episode_retrieval_top_k) == (5, 3)
     assert config.enable_auto_fact_extraction
     assert config.enable_episode_recording

@@ -14,6 +14,9 @@ from pydantic_ai.toolsets import FunctionToolset
 from agent_reminiscence import AgentMem
 from agent_reminiscence.react import (
     AgentRequest,
+    DeleteEpisodeRequest,
+    DeleteFactRequest,
+    EndLessonsRequest,
     MemoryEpisodes,
     MemoryFacts,
     ReactMemConfig,
@@ -23,6 +26,7 @@ from agent_reminiscence.react import (
     StoreEpisodeRequest,
     StoreFactRequest,
     default_scope,
+    lesson_id_of,
 )
 from agent_reminiscence.react.journal import FINISHED, LEARNED
 from tests.support.brain import Asked, Brain, act
@@ -401,6 +405,44 @@ async def test_what_was_noted_before_there_were_numbers_is_still_recorded(memory
     assert "Ana rows a boat." in await _held(memory)
     assert "Today is" not in brain.told[-1]
     assert len(await memory.ledger.read(_SCOPE, kinds=[LEARNED])) == 2
+
+
+async def test_what_has_ended_can_be_erased(memory: AgentMem) -> None:
+    """A fact that was replaced and a lesson that was wrong: a purge finds them, though no question does."""
+    [giraffe, *_] = await _know(memory, ["Ana works with a giraffe."])
+    await _taught(memory, one="Round the zebra to VAT.")
+    drawn = {"facts": ["Ana works in sales."], "replaces": [1], "wrong_lessons": [1]}
+    await _correct(memory, "I work in sales now. The lesson on VAT is wrong. Compute the VAT.", drawn)
+    assert await _held(memory) == ["Ana works in sales."]
+    assert await _lessons(memory) == []
+
+    await MemoryFacts(memory).delete_fact(DeleteFactRequest(user="ana", fact_id=giraffe, purge=True))
+    await MemoryEpisodes(memory).delete_episode(DeleteEpisodeRequest(user="ana", episode_id="one", purge=True))
+
+    events = await memory.ledger.read(_SCOPE, limit=1_000)
+    assert not [event.kind for event in events if "giraffe" in str(event.payload) or "zebra" in str(event.payload)]
+    assert (await memory.admin.verify(_SCOPE)).ok
+
+
+async def test_ids_and_numbers_reach_no_other_user(memory: AgentMem) -> None:
+    """Ben's request with Ana's ids finds nothing, and ends nothing."""
+    ids = await _know(memory, _FACTS)
+    await _taught(memory, one=_VAT)
+    facts, episodes = MemoryFacts(memory), MemoryEpisodes(memory)
+
+    assert (await facts.retrieve_facts(RetrieveFactsRequest(user="ben", query="x", ids=tuple(ids)))).facts == ()
+    every = RetrieveFactsRequest(user="ben", query="What is known?", room_tokens=10_000)
+    assert (await facts.retrieve_facts(every)).facts == ()
+    asked = RetrieveEpisodesRequest(user="ben", query="x", ids=("one",))
+    assert (await episodes.retrieve_episodes(asked)).episodes == ()
+    ending = EndLessonsRequest(user="ben", episode_id="one", lesson_ids=(lesson_id_of(_VAT),))
+    assert (await episodes.end_lessons(ending)).ended == 0
+    assert (await facts.delete_fact(DeleteFactRequest(user="ben", fact_id=ids[0]))).success
+    assert await _held(memory) == list(_FACTS)
+    assert await _lessons(memory) == [_VAT]
+    assert (await episodes.end_lessons(ending.model_copy(update={"user": "ana"}))).ended == 1
+    assert (await episodes.end_lessons(ending.model_copy(update={"user": "ana"}))).ended == 0
+    assert await _lessons(memory) == []
 
 
 # Forgetting -----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from agent_reminiscence import AgentMem
 from agent_reminiscence.react.chosen_model import ChosenModel
 from agent_reminiscence.react.config import AgentConfig, ReactMemConfig
 from agent_reminiscence.react.journal import Finished
-from agent_reminiscence.react.learning import LearningByModel, LearningFailedError
+from agent_reminiscence.react.learning import Known, LearningByModel, LearningFailedError
 from agent_reminiscence.react.manager import ReactAgentManager
 from agent_reminiscence.react.mem_manager import ReactMemAgentManager
 from agent_reminiscence.react.memory_services import MemoryServices
@@ -24,6 +24,7 @@ from agent_reminiscence.react.models import (
     InvocationSummary,
     RecalledMemory,
 )
+from agent_reminiscence.react.numbering import Numbering, ShownLesson, lesson_id_of
 from scripts.prompt_onlooker import Onlooker, Prompt
 
 # A Saturday.
@@ -46,6 +47,9 @@ _EPISODE: Final = Episode(
     success=True,
     timestamp=_NOW - timedelta(days=9),
 )
+_LESSONS: Final = {
+    ShownLesson(episode_id=_EPISODE.id, lesson_id=lesson_id_of(lesson)): lesson for lesson in _EPISODE.lessons
+}
 _TALK: Final = ConversationMemory(
     conversation_id="talk-2",
     invocations=(
@@ -80,6 +84,7 @@ _FINISHED: Final = Finished(
     new_steps=1,
     answer="Delivery to Graz costs 55 euros.",
     failure=None,
+    asked_at=_NOW,
 )
 _REACT: Final = "[ReAct agent](../guide/react.md)"
 
@@ -116,8 +121,9 @@ async def _of_learning() -> list[Prompt]:
         ),
     ):
         finished = _FINISHED if is_task else _FINISHED.model_copy(update={"steps": (), "new_steps": 0})
+        known = Known(_FACTS, _LESSONS if is_task else {}, Numbering(lessons=_LESSONS))
         with suppress(LearningFailedError):
-            await learning.learn(finished, _FACTS, facts=True, episode=is_task)
+            await learning.learn(finished, known, facts=True, episode=is_task)
         prompts.append(seen.prompt(heading, about))
     with suppress(LearningFailedError):
         await learning.close(_TALK, _FACTS)

@@ -105,7 +105,7 @@ def seen_by(agent: str, events: Sequence[Event]) -> list[Event]:
             return True
         needed = [*_grounds(event), *([event.payload["replaces"]] if "replaces" in event.payload else ())]
         named = [left.get(UUID(one)) for one in needed]
-        return bool(_grounds(event)) and all(
+        return bool(event.payload.get("based_on")) and all(
             one is not None and one.position < event.position and is_seen(one) for one in named
         )
 

@@ -150,7 +150,8 @@ async def test_up_to_three_beliefs_are_kept_of_an_answer() -> None:
         BeliefPlan(belief="The mill stands.", based_on=[1]),
     ]
     assert len(script.asked) == 1
-    for nothing in ({"beliefs": []}, {"beliefs": None}, {}):
+    nothings: list[dict[str, Any]] = [{"beliefs": []}, {"beliefs": None}, {}]
+    for nothing in nothings:
         assert (await _ask(answer(nothing)))[0].beliefs == []
 
 

@@ -18,7 +18,7 @@ from agent_reminiscence.agents.reflector import MAX_BELIEF_CHARACTERS, reflector
 from agent_reminiscence.agents.updater_memories import LATEST_MEMORIES, MEMORIES_TOKENS, WHOLE_TOKENS
 from agent_reminiscence.agents.updater_plan import MemoryUpdate
 from agent_reminiscence.config import constants
-from agent_reminiscence.domain.belief import ReflectionPlan
+from agent_reminiscence.domain.belief import BeliefPlan
 from agent_reminiscence.domain.payloads import Fallback
 from agent_reminiscence.services.memories.off_record import OFF_RECORD_PAUSE
 from agent_reminiscence.services.reflection.reflection import (
@@ -119,7 +119,7 @@ def test_the_page_lists_the_fields_of_a_reflection_and_how_much_its_model_is_sho
     """The figures are what the bill of every reflection follows from."""
     section = " ".join(_PAGE.partition("## Writing reflections")[2].partition("## ")[0].split())
 
-    assert [row[0].strip("`") for row in _rows("Writing reflections")[1:]] == list(ReflectionPlan.model_fields)
+    assert [row[0].strip("`") for row in _rows("Writing reflections")[1:]] == list(BeliefPlan.model_fields)
     for said in (
         f"the first {SHOWN_CHARACTERS:,} characters",
         f"at most {SHOWN_TOKENS:,} tokens, and at most a quarter",

@@ -258,12 +258,12 @@ def _correct(seen: _Seen) -> _Calls | str:
 
 def _tell_team(seen: _Seen) -> _Calls | str:
     """The team that the facts name; of two the later, where the facts are in order of time."""
-    teams = re.findall(r"\b(?:works in|moved to) (support|sales)\b", seen.told)
+    teams = re.findall(r"\bworks in (support|sales)\b", seen.told)
     looked_up = re.search(r"Jana: (support|sales)", seen.text)
     if len(set(teams)) > 1 and not _is_in_order(seen.told) and looked_up is None:
         return [("look_up_colleague", {"name": "Jana"})]
     team = looked_up[1] if looked_up else teams[-1] if teams else "no team that I know"
-    since = re.search(r"moved to sales on ([^.()\n]+)", seen.told)
+    since = re.search(r"works in sales since ([^.()\n]+)", seen.told)
     return f"You are in {team}{f', since {since[1]}' if since else ''}."
 
 
@@ -310,7 +310,7 @@ def _learn(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     said = re.search(r"The user asked: ([^\n]*)", text)
     question = said[1] if said else ""
     if "I moved to sales on Monday" in question:
-        facts.append(f"Jana moved to sales on {_monday(text)}.")
+        facts.append(f"Jana works in sales since {_monday(text)}.")
     if "Invoices for Zurich Trading carry 0 % VAT" in question:
         facts.append(_RIGHT)
     if re.search(r"Delivery to \w+: \d+ euros", text):
@@ -353,7 +353,8 @@ def _numbers_of(text: str, sentences: Sequence[str]) -> list[int]:
     """The numbers in front of the lines with these sentences, as a model would read them."""
     found = []
     for line in text.splitlines():
-        number = re.match(r"[^\w\d]*(?:lesson |fact )?\[?(\d+)[\].:)]", line.strip(), re.IGNORECASE)
+        # Behind the tag of a fence, or a bullet.
+        number = re.match(r"(?:<\w+>)?\W*(?:lesson |fact )?(\d+)[\].:)]", line.strip(), re.IGNORECASE)
         if number and any(sentence in line for sentence in sentences):
             found.append(int(number[1]))
     return list(dict.fromkeys(found))

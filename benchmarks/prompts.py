@@ -258,7 +258,7 @@ async def _profile_writer(memory: AgentMem, reader: _Reader) -> Row:
     with suppress(AgentError):
         await memory.admin.profiles.refresh("profile", "robin")
     del reader.requests[1:]
-    return reader.row("profile writer", "30 days of a chat, mostly small talk")
+    return reader.row("profile writer", "a chat of 30 days, mostly small talk")
 
 
 async def _reflector(memory: AgentMem, reader: _Reader) -> Row:
@@ -279,7 +279,7 @@ async def _reflector(memory: AgentMem, reader: _Reader) -> Row:
     with suppress(AgentError):
         await memory.admin.reflections.run("village", "mara", threshold=3)
     del reader.requests[1:]
-    return reader.row("reflector", "60 turns of three voices")
+    return reader.row("reflector", "a village of three voices, 60 turns")
 
 
 async def _react(memory: AgentMem) -> list[Row]:

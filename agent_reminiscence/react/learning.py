@@ -137,15 +137,12 @@ class _Drawn(BaseModel):
     lessons: list[str] = Field(default_factory=list, max_length=MAX_LESSONS, description="Lessons for similar tasks.")
 
 
+# Without docstrings, which the model would be shown. A field is asked for only where it can say something.
 class _DrawnBesideFacts(_Drawn):
-    """Asked for only where facts are known: a field that stays empty costs as much as one that does not."""
-
     replaces: list[int] = Field(default_factory=list, description="Known facts that are over.")
 
 
 class _DrawnBesideLessons(_DrawnBesideFacts):
-    """Asked for only where lessons were shown."""
-
     wrong_lessons: list[int] = Field(default_factory=list)
     followed_lessons: list[int] = Field(default_factory=list)
 

@@ -618,6 +618,9 @@ class RunOutcomeReported(StrictModel):
 
     run_id: str
     success: bool
+    memory_ids: tuple[UUID, ...] | None = Field(
+        default=None, description="The memories whose passages it counts for; None: all that was recalled."
+    )
     note: str | None = Field(default=None, description="The caller's remark; it is kept nowhere else.")
     redactions: _Redactions = Field(default_factory=dict)
 

@@ -122,6 +122,11 @@ class WorkingMemory:
         return sum(turn.total for turn in self._turns)
 
     @property
+    def shows_all(self) -> bool:
+        """Whether the last view left nothing out."""
+        return self._first_turn == 1 and not self._set_aside
+
+    @property
     def items(self) -> list[WorkingMemoryItem]:
         """All entries in order; `step` in their metadata is the number of the turn."""
         items = [self._item("thought", f"Goal: {self.goal}", 0, self.started, self.count(self.goal))]

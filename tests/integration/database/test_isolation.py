@@ -916,7 +916,8 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             _stream(w) | {"run_id": "run-3", "chunk_ids": [w.victim.archived_chunk_id], "position": 1_000}
         ),
         "set_outcome": lambda w: (
-            _stream(w) | {"run_id": "run-2", "success": False, "position": 1_000, "reported_at": _LATER}
+            _stream(w)
+            | {"run_id": "run-2", "success": False, "memory_ids": None, "position": 1_000, "reported_at": _LATER}
         ),
         "read_run": lambda w: _stream(w) | {"run_id": RUN},
     },

@@ -57,7 +57,7 @@ def test_kebab_case_and_snake_case_are_the_same() -> None:
         ({"agent-mem": {"memory-mode": "sometimes"}}, "memory-mode"),
         ({"agent-mem": {"working-memory-threshold": 0}}, "working-memory-threshold"),
         ({"agent-mem": {"working-memory-threshold": 1.5}}, "working-memory-threshold"),
-        ({"agent-mem": {"memory-tools": ["forget"]}}, "memory-tools"),
+        ({"agent-mem": {"memory-tools": ["forgot"]}}, "memory-tools"),
         (
             {"agent-mem": {"allow-sensitive": ["helth"]}},
             "no kind of sensitive facts 'helth'; there are secret, health, ",

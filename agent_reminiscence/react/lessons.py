@@ -22,7 +22,7 @@ EPISODES: Final = register_tag("past_episodes")
 
 # Of a lesson, a goal before its lessons, and an outcome that stands in place of lessons.
 _MAX_LESSON: Final = 300
-_MAX_GOAL: Final = 100
+_MAX_GOAL: Final = 80
 _MAX_OUTCOME: Final = 160
 # Of an episode that is looked up: its goal and outcome, a call, a step that is told in words, and how many steps.
 _MAX_LOOKED_UP: Final = 400
@@ -87,13 +87,12 @@ def render_episodes(
 
 
 def _head(one: Episode) -> str:
-    """`2026-11-26 14:05, Open the vault. (failed):`; without lessons, the outcome follows."""
+    """`2026-11-26 14:05, Open the vault:`; without lessons, the outcome follows."""
     at = f"{one.timestamp:%Y-%m-%d %H:%M}"
     goal = shortened(shown_line(one.goal), _MAX_GOAL)
     if not one.lessons:
         return f"{at}, {goal} {_ENDED[one.success]}: {shortened(shown_line(one.outcome), _MAX_OUTCOME)}"
-    named = f"{at}, {goal}" if _must_name_goal(one) else at
-    return f"{named} (failed):" if one.success is False else f"{named}:"
+    return f"{at}, {goal.rstrip('.')}:" if _must_name_goal(one) else f"{at}:"
 
 
 def _short(lesson: str) -> str:

@@ -47,9 +47,6 @@ _EPISODE: Final = Episode(
     success=True,
     timestamp=_NOW - timedelta(days=9),
 )
-_LESSONS: Final = {
-    ShownLesson(episode_id=_EPISODE.id, lesson_id=lesson_id_of(lesson)): lesson for lesson in _EPISODE.lessons
-}
 _TALK: Final = ConversationMemory(
     conversation_id="talk-2",
     invocations=(
@@ -61,14 +58,27 @@ _TALK: Final = ConversationMemory(
         ),
     ),
 )
+_LESSON: Final = ShownLesson(episode_id=_EPISODE.id, lesson_id=lesson_id_of(_EPISODE.lessons[0]))
+_KNOWN: Final = Known(facts=_FACTS, numbers=Numbering(fact.id for fact in _FACTS))
+_KNOWN_TO_TASK: Final = Known(
+    facts=_FACTS,
+    lessons={_LESSON: _EPISODE.lessons[0]},
+    numbers=Numbering((fact.id for fact in _FACTS), [_LESSON]),
+)
 _RECALLED: Final = RecalledMemory(facts=_FACTS, episodes=(_EPISODE,), conversation=_TALK)
 _REQUEST: Final = AgentRequest(
-    question="What does delivery to Graz cost?", user="Jana", conversation_id="talk-2", enable_memory=True
+    question="What does delivery to Graz cost?",
+    user="user-7",
+    user_name="Jana",
+    conversation_id="talk-2",
+    enable_memory=True,
 )
 _FINISHED: Final = Finished(
     invocation_id="invocation-2",
     attempt="attempt-1",
-    user="Jana",
+    user="user-7",
+    user_name="Jana",
+    asked_at=_NOW,
     collection="default",
     conversation_id="talk-2",
     question=_REQUEST.question,
@@ -84,7 +94,6 @@ _FINISHED: Final = Finished(
     new_steps=1,
     answer="Delivery to Graz costs 55 euros.",
     failure=None,
-    asked_at=_NOW,
 )
 _REACT: Final = "[ReAct agent](../guide/react.md)"
 
@@ -112,19 +121,15 @@ async def _of_learning() -> list[Prompt]:
     config = ReactMemConfig()
     learning = LearningByModel(ChosenModel(seen.model, argument="model"), config.prompts)
     prompts = []
-    for heading, about, is_task in (
-        ("ReAct: learning from a task", "Draws facts and lessons from a [task](../guide/react.md#learning).", True),
-        (
-            "ReAct: learning from talk",
-            "Draws facts from a question that was [no task](../guide/react.md#learning).",
-            False,
-        ),
-    ):
-        finished = _FINISHED if is_task else _FINISHED.model_copy(update={"steps": (), "new_steps": 0})
-        known = Known(_FACTS, _LESSONS if is_task else {}, Numbering(lessons=_LESSONS))
-        with suppress(LearningFailedError):
-            await learning.learn(finished, known, facts=True, episode=is_task)
-        prompts.append(seen.prompt(heading, about))
+    about = "Draws facts and lessons from a [task](../guide/react.md#learning)."
+    with suppress(LearningFailedError):
+        await learning.learn(_FINISHED, _KNOWN_TO_TASK, facts=True, episode=True)
+    prompts.append(seen.prompt("ReAct: learning from a task", about))
+    about = "Draws facts from a question that was [no task](../guide/react.md#learning)."
+    answered_at_once = _FINISHED.model_copy(update={"steps": (), "new_steps": 0})
+    with suppress(LearningFailedError):
+        await learning.learn(answered_at_once, _KNOWN, facts=True, episode=False)
+    prompts.append(seen.prompt("ReAct: learning from talk", about))
     with suppress(LearningFailedError):
         await learning.close(_TALK, _FACTS)
     about = "Says what of a conversation is to [last](../guide/react.md#the-lifecycle), when it has ended."

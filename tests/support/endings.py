@@ -35,31 +35,45 @@ async def layout_of(memory: AgentMem, external_id: str, memory_id: UUID) -> list
         return await runtime.repositories.tables.chunks.get_layout(db, external_id, memory_id)
 
 
-async def consolidate_ending(
-    memory: AgentMem, external_id: str, newer_id: UUID, over: Sequence[Said], *, rests_on: Sequence[UUID] = ()
-) -> Events | None:
-    """Consolidate the newest memory with a proposal that says what is over because of its first chunk.
+class Span(NamedTuple):
+    """Some characters of a chunk; None: all of them."""
 
-    Args:
-        newer_id: The memory that is consolidated.
-        rests_on: Further memories that the model was shown.
-    """
-    service = memory._ready().services.consolidation
-    draft = await service._drafting.read(external_id, newer_id, None, needs_vectors=False, by_rules=False)
-    newer = draft.chunks[0]
-    proposal = Proposal(rests_on={*(one.memory_id for one in over if one.memory_id != newer_id), *rests_on})
+    memory_id: UUID
+    chunk_id: UUID
+    characters: tuple[int, int] | None
+    is_hard: bool = True
+    why: str = "It has changed."
+
+
+async def consolidate_ending(memory: AgentMem, external_id: str, newer_id: UUID, over: Sequence[Said]) -> Events | None:
+    """Consolidate a memory with a proposal that says what is over because of its first chunk."""
+    spans = []
     for one in over:
         layout = await layout_of(memory, external_id, one.memory_id)
         [chunk] = [chunk for chunk in layout if one.words in chunk.content and not chunk.has_ended]
         start = chunk.content.index(one.words)
-        span = (start, start + len(one.words)) if one.is_part else None
-        by = 0 if chunk.chunk_id != newer.chunk_id else 1
-        proposal.endings.append(
-            PlannedEnding(chunk.chunk_id, by, draft.chunks[by].said_at, one.why, span=span, is_hard=one.is_hard)
-        )
+        characters = (start, start + len(one.words)) if one.is_part else None
+        spans.append(Span(one.memory_id, chunk.chunk_id, characters, one.is_hard, one.why))
+    return await end_spans(memory, external_id, newer_id, spans)
+
+
+async def end_spans(memory: AgentMem, external_id: str, newer_id: UUID, spans: Sequence[Span]) -> Events | None:
+    """The same for characters of chunks, by the first chunk that is not among them; None: nothing was recorded."""
+    service = memory._ready().services.consolidation
+    draft = await service._drafting.read(external_id, newer_id, None, needs_vectors=False, by_rules=False)
+    over = {one.chunk_id for one in spans}
+    by = next((index for index, chunk in enumerate(draft.chunks) if chunk.chunk_id not in over), None)
+    if by is None:
+        return None
+    proposal = Proposal(
+        rests_on={one.memory_id for one in spans} - {newer_id},
+        endings=[
+            PlannedEnding(one.chunk_id, by, draft.chunks[by].said_at, one.why, span=one.characters, is_hard=one.is_hard)
+            for one in spans
+        ],
+    )
     draft = await service._drafting.complete(replace(draft, proposal=proposal), proposal, None)
-    cost = Cost()
-    events, _ = await service._commit(draft, cost)
+    events, _ = await service._commit(draft, Cost())
     if events is not None:
         cut = {one.memory_id for one in events.ends.cuts}
         await service._embedding.fill_missing(external_id, sorted({newer_id, *cut}))

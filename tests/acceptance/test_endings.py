@@ -10,6 +10,8 @@ import pytest
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.domain.event import EventKind
+from agent_reminiscence.services.tiers.memorizing import Cost
+from agent_reminiscence.services.tiers.planning import GoneMeanwhileError
 from tests.support.endings import Said, consolidate_ending, layout_of
 
 _EARLY = datetime(2024, 3, 1, 12, tzinfo=UTC)
@@ -412,4 +414,26 @@ async def test_a_newer_chunk_that_is_cut_keeps_its_marks(memory: AgentMem, tenan
 
     assert await _marks(memory, tenant) == [(_OFFICE, (0, len(_CLOSES)))]
     assert {event.kind for event in await memory.ledger.read(tenant, limit=100)} >= {EventKind.CUT, EventKind.OUTDATED}
+    await _is_sound(memory, tenant)
+
+
+# Plans that come too late ---------------------------------------------------------------------------------------------
+
+
+async def test_a_plan_of_a_text_that_was_cut_meanwhile_is_made_again(memory: AgentMem, tenant: str) -> None:
+    """A cut makes no version, but the plan names a chunk that is gone: its pieces would stay unread."""
+    old = await memory.create_active_memory(tenant, "Office", _OFFICE, occurred_at=_EARLY)
+    new = await memory.create_active_memory(tenant, "News", _NEWS, occurred_at=_LATE)
+    service = memory._ready().services.consolidation
+    draft = await service._drafting.read(tenant, old.id, None, needs_vectors=False, by_rules=True)
+    await consolidate_ending(memory, tenant, new.id, [Said(old.id, _CLOSES)])
+
+    with pytest.raises(GoneMeanwhileError):
+        await service._commit(draft, Cost())
+    await memory.admin.consolidate(tenant, old.id)
+
+    assert [(one.tier, one.has_ended) for one in await layout_of(memory, tenant, old.id)] == [
+        ("active", True),
+        ("shortterm", False),
+    ]
     await _is_sound(memory, tenant)

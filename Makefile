@@ -218,7 +218,7 @@ bench-answers: $(BENCH) ## Ask a model about what was recalled, beside BM25. DAT
 	@$(RUN) benchmarks.answers $(if $(DATA),--data "$(DATA)") $(BENCH_ARGS)
 
 .PHONY: bench-prompts
-bench-prompts: $(BENCH) ## Count the tokens that a memorizer is sent for six texts. Asks no model.
+bench-prompts: $(BENCH) ## Count the tokens that each agent is sent. Asks no model.
 	@$(RUN) benchmarks.prompts $(BENCH_ARGS)
 
 .PHONY: bench-entities
@@ -289,6 +289,10 @@ bench-redaction: $(BENCH) ## Measure how fast secrets are found, including in wo
 .PHONY: bench-react
 bench-react: $(BENCH) ## Measure what memory costs an agent with 5,000 facts and 5,000 episodes. Takes about ten minutes.
 	@$(RUN) benchmarks.react $(BENCH_ARGS)
+
+.PHONY: bench-react-tasks
+bench-react-tasks: $(BENCH) ## Do six tasks twice with a scripted model: requests, tokens, right answers. Asks no model.
+	@$(RUN) benchmarks.react_tasks $(BENCH_ARGS)
 
 .PHONY: bench-serve
 bench-serve: $(BENCH) ## Measure the server under load beside calls in process. BENCH_ARGS="--minutes 10" adds a steady load.

@@ -11,7 +11,6 @@ import json
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pydantic_ai import Agent
 from pydantic_ai.exceptions import UnexpectedModelBehavior
-from pydantic_ai.messages import ModelMessage, ModelResponse
-from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agent_reminiscence.agents import memorizer, memory_retriever, memory_updater, profile_writer, reflector
 from agent_reminiscence.agents.memory_retriever import RetrieverDeps
@@ -32,17 +29,21 @@ from agent_reminiscence.agents.plans import (
     ConsolidationMaterial,
     KnownEntity,
     KnownRelation,
+    LabelledText,
     NewPassage,
     Reader,
     Said,
     StoredPassage,
 )
 from agent_reminiscence.agents.reflector import ReflectorDeps
-from agent_reminiscence.agents.running import prompt_version
-from agent_reminiscence.config.constants import TIERS, Tier
+from agent_reminiscence.agents.updater_memories import choose_memories
+from agent_reminiscence.agents.updater_mending import UpdaterMaterial
+from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
 from agent_reminiscence.text.rendering import Passage
 from agent_reminiscence.text.tokens import count_tokens
+from scripts.prompt_onlooker import Onlooker, Prompt
+from scripts.react_prompts import react_prompts
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "prompts.md"
 
@@ -84,6 +85,30 @@ _SAID = (
 )
 
 
+_WORK = "Maria works for Acme, in Porto.\nHer desk is by the window."
+_STORED = choose_memories(
+    [
+        ActiveMemory(
+            external_id="ana",
+            id=UUID(int=7),
+            version=1,
+            title="Work",
+            content=_WORK,
+            description=None,
+            metadata={},
+            created_at=_MARCH,
+            updated_at=_MARCH,
+            occurred_at=_MARCH,
+            source="agent",
+            consolidated_version=0,
+            updates_until_consolidation=5,
+        )
+    ],
+    {UUID(int=7): [LabelledText(_WORK[:32], "user"), LabelledText(_WORK[32:], "agent")]},
+    _SAID,
+)
+
+
 def _seen(text: str, turn: int, speaker: str, source: str = "agent") -> Passage:
     return Passage(memory=turn, title=f"turn {turn}", text=text, start=_MAY, speaker=speaker, source=source)
 
@@ -98,18 +123,6 @@ _SEEN = ReflectorDeps(
     own={3: _seen("Somebody stops the wheel at night.", 4, "agent.reflected, ann", "model")},
     others={4: _seen("Ann's mill never stops.", 6, "agent.reflected, bo", "model")},
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Prompt:
-    """What one agent is sent with its first request."""
-
-    heading: str
-    about: str
-    version: str
-    instructions: str
-    tools: Sequence[dict[str, Any]]
-    shown: str
 
 
 def page() -> str:
@@ -139,8 +152,8 @@ async def _page() -> str:
             "Updater",
             "Decides [what to remember of a conversation](../guide/agents.md#remembering-a-conversation).",
             memory_updater.updater_agent(),
-            UpdaterDeps(said=_SAID, memories=[], check=_accept, is_known=_is_new),
-            memory_updater.make_prompt(_SAID, _MAY, "Maria"),
+            UpdaterDeps(UpdaterMaterial(said=_SAID, shown=_STORED, memories=[], check=_accept, are_known=_are_new)),
+            memory_updater.make_prompt(_SAID, _MAY, "Maria", shown=_STORED, memories_left_out=12),
         ),
         await _look(
             "Retriever",
@@ -163,6 +176,7 @@ async def _page() -> str:
             _SEEN,
             reflector.make_prompt(_SEEN),
         ),
+        *await react_prompts(),
     ]
     sections = [_section(prompt) for prompt in prompts]
     return "\n\n".join([_INTRODUCTION, *sections]) + "\n"
@@ -171,62 +185,53 @@ async def _page() -> str:
 _INTRODUCTION = """\
 # Prompts
 
-Every prompt of every [agent](../guide/agents.md), whole: the instructions, which are always the same and contain
-nobody's text; the tools and the schema of the answer, as they are sent; and, as an example, what is shown of invented
-memories. [Events](../guide/events.md) that rest on a model's answer name the version of its prompt, which changes with
-the instructions or the schema of the answer. Tokens are estimated; the schema is counted without
+Every prompt of every [agent](../guide/agents.md), and those of a [ReAct agent](../guide/react.md), whole: the
+instructions, which contain nobody's text; the tools and the schema of the answer, as they are sent; and, as an example,
+what is shown of invented memories. [Events](../guide/events.md) that rest on a model's answer name the version of its
+prompt, which changes with the instructions or the schema of the answer; those of a ReAct agent name none, because
+[`prompts`](../guide/react.md#configuration) replaces its texts. Tokens are estimated; the schema is counted without
 spaces."""
 
 
-def _section(prompt: _Prompt) -> str:
+def _section(prompt: Prompt) -> str:
     schemas = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in prompt.tools)
-    compact = json.dumps(prompt.tools, ensure_ascii=False, separators=(",", ":"))
+    compact = json.dumps(prompt.tools, ensure_ascii=False, separators=(",", ":")) if prompt.tools else ""
     cost = f"Instructions: {count_tokens(prompt.instructions):,} tokens. Tools and answer: {count_tokens(compact):,}."
     return "\n\n".join(
         [
             f"## {prompt.heading}",
             f"{prompt.about} Version: `{prompt.version}`. {cost}",
             f"````text\n{prompt.instructions}\n````",
-            f"````json\n{schemas}\n````",
+            *([f"````json\n{schemas}\n````"] if prompt.tools else []),
             f"````text\n{prompt.shown}\n````",
         ]
     )
 
 
-async def _look(heading: str, about: str, agent: Agent[Any, Any], deps: object, shown: str) -> _Prompt:
+async def _look(heading: str, about: str, agent: Agent[Any, Any], deps: object, shown: str) -> Prompt:
     """Ask an agent with a model that looks at the request and breaks off."""
-    seen: list[tuple[str, list[dict[str, Any]], str]] = []
-
-    def look(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        tools = [
-            {"name": one.name, "description": one.description, "parameters": one.parameters_json_schema}
-            for one in (*info.function_tools, *info.output_tools)
-        ]
-        seen.append((info.instructions or "", tools, prompt_version(info.model_request_parameters)))
-        raise UnexpectedModelBehavior("it has seen enough")
-
+    seen = Onlooker()
     with suppress(UnexpectedModelBehavior):
-        await agent.run(shown, model=FunctionModel(look), deps=deps)
-    ((instructions, tools, version),) = seen
-    return _Prompt(heading, about, version, instructions, tools, shown)
+        await agent.run(shown, model=seen.model, deps=deps)
+    return seen.prompt(heading, about)
 
 
 def _accept(title: str, content: str) -> None:
     """Let any text pass."""
 
 
-async def _is_new(text: str) -> bool:
-    return False
+async def _are_new(texts: Sequence[str]) -> Sequence[bool]:
+    return [False for _ in texts]
 
 
 def _retriever_deps() -> RetrieverDeps:
-    async def search(query: str, tiers: Sequence[Tier]) -> RetrievalResult:
+    async def search(query: str) -> RetrievalResult:
         return _found()
 
     async def read_around(memory_id: UUID, chunk_ids: Sequence[UUID]) -> Sequence[SearchHit]:
         return _found().hits
 
-    return RetrieverDeps(search=search, read_around=read_around, tiers=TIERS)
+    return RetrieverDeps(search=search, read_around=read_around)
 
 
 def _found() -> RetrievalResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
@@ -187,6 +188,7 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
         run_id: str,
         *,
         success: bool,
+        memory_ids: Iterable[UUID | str] | None = None,
         note: str | None = None,
         actor: str | None = None,
     ) -> RunOutcome:
@@ -198,6 +200,7 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
         Args:
             run_id: As passed to `retrieve_memories`; at most 256 characters.
             success: Whether the run did what it was to do.
+            memory_ids: The memories that the run went by; only their passages count. None: all that it recalled.
             note: A remark for readers of the ledger; at most 2,000 characters, redacted before it is stored. It
                 affects no ranking.
             actor: Who reports.
@@ -208,7 +211,7 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
 
         Raises:
             InvalidInputError: An argument is invalid.
-            RunNotFoundError: Nothing was recalled in this run, or all of it was erased.
+            RunNotFoundError: Nothing was recalled in this run, nothing of `memory_ids`, or all of it was erased.
             OutcomeConflictError: The run was reported with the other outcome.
             RedactionError: Your redactor failed; nothing is written.
             StoreError: The store is unavailable.
@@ -218,6 +221,7 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
                 external_id=validation.external_id(external_id),
                 run_id=validation.identifier("run_id", run_id),
                 success=validation.flag("success", success),
+                memory_ids=None if memory_ids is None else validation.memory_ids("memory_ids", memory_ids),
                 note=validation.note(note),
                 actor=validation.optional_identifier("actor", actor),
             )

@@ -24,6 +24,7 @@ async def apply_outcome(db: SqlExecutor, tables: Tables, event: Event) -> Change
         event.external_id,
         payload.run_id,
         success=payload.success,
+        memory_ids=payload.memory_ids,
         position=event.position,
         reported_at=event.recorded_at,
     )

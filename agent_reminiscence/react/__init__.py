@@ -30,10 +30,12 @@ from agent_reminiscence.react.models import (
     ConversationMemory,
     Episode,
     Fact,
+    ForgetRequest,
     InvocationSummary,
     RecalledMemory,
     WorkingMemoryItem,
 )
+from agent_reminiscence.react.numbering import lesson_id_of
 from agent_reminiscence.react.permission import Permission
 from agent_reminiscence.react.prompts import ReactPrompts
 from agent_reminiscence.react.protocols import (
@@ -43,6 +45,7 @@ from agent_reminiscence.react.protocols import (
     EpisodeStorage,
     FactRetrieval,
     FactStorage,
+    LessonCorrection,
 )
 from agent_reminiscence.react.recording import NotRecordedError
 from agent_reminiscence.react.scope import default_scope
@@ -53,6 +56,8 @@ from agent_reminiscence.react.service_models import (
     DeleteEpisodeRequest,
     DeleteFactRequest,
     DeleteResponse,
+    EndLessonsRequest,
+    EndLessonsResponse,
     GetConversationMemoryRequest,
     GetConversationMemoryResponse,
     ListConversationsRequest,
@@ -91,6 +96,8 @@ __all__ = [
     "DeleteEpisodeRequest",
     "DeleteFactRequest",
     "DeleteResponse",
+    "EndLessonsRequest",
+    "EndLessonsResponse",
     "Ending",
     "Episode",
     "EpisodeRetrieval",
@@ -98,9 +105,11 @@ __all__ = [
     "Fact",
     "FactRetrieval",
     "FactStorage",
+    "ForgetRequest",
     "GetConversationMemoryRequest",
     "GetConversationMemoryResponse",
     "InvocationSummary",
+    "LessonCorrection",
     "Lifecycle",
     "ListConversationsRequest",
     "ListConversationsResponse",
@@ -137,5 +146,6 @@ __all__ = [
     "create_lifecycle",
     "default_scope",
     "find_ending",
+    "lesson_id_of",
     "read_sections",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -13,9 +13,10 @@ from agent_reminiscence.react.prompts import DEFAULT_PERSONA, ReactPrompts
 from agent_reminiscence.react.sensitive import KINDS, SensitiveKind
 
 type MemoryMode = Literal["off", "read", "write"]
-type MemoryTool = Literal["retrieve_facts", "recall_episodes", "store_fact"]
+type EpisodeMatch = float | Literal["alike"]
+type MemoryTool = Literal["retrieve_facts", "recall_episodes", "store_fact", "forget"]
 
-ALL_TOOLS: frozenset[MemoryTool] = frozenset(("retrieve_facts", "recall_episodes", "store_fact"))
+ALL_TOOLS: frozenset[MemoryTool] = frozenset(("retrieve_facts", "recall_episodes", "store_fact", "forget"))
 
 
 def _kebab(name: str) -> str:
@@ -64,10 +65,10 @@ class ReactMemConfig(AgentConfig):
     memory_mode: MemoryMode = Field(
         default="write", description="What this deployment allows at most: off, read, or write, which includes read."
     )
-    working_memory_threshold: int | float = Field(
-        default=2_000,
-        description="Tokens of steps above which the oldest are left out; between 0 and 1: a share of the model's"
-        " context window.",
+    working_memory_threshold: int | float | None = Field(
+        default=None,
+        description="Tokens of steps above which long results are set aside and the oldest steps left out; between 0"
+        " and 1: a share of the model's context window. None: a quarter of it where it is known, else 2,000.",
     )
     keep_recent_steps: int = Field(
         default=3,
@@ -76,9 +77,18 @@ class ReactMemConfig(AgentConfig):
         description="How many of the newest turns stay word for word, as long as these have no more than four fifths"
         " of working_memory_threshold together.",
     )
-    fact_retrieval_top_k: int = Field(default=5, ge=0, le=200, description="How many facts are shown with a question.")
+    fact_retrieval_top_k: int = Field(
+        default=5,
+        ge=0,
+        le=200,
+        description="How many facts near a question are shown if not all fit into their share of the budget; 0: none.",
+    )
     episode_retrieval_top_k: int = Field(
-        default=3, ge=0, le=200, description="How many episodes are shown with a question."
+        default=3, ge=0, le=200, description="Of how many earlier tasks the lessons are shown with a question, at most."
+    )
+    episode_min_match: Annotated[float, Field(ge=0, le=1)] | Literal["alike"] = Field(
+        default="alike",
+        description="The least match of an earlier task whose lessons are shown, 0 to 1; alike: as measured; 0: any.",
     )
     conversation_window: int = Field(
         default=20,
@@ -103,9 +113,14 @@ class ReactMemConfig(AgentConfig):
     )
     enable_auto_fact_extraction: bool = Field(default=True, description="Whether facts are extracted from answers.")
     enable_episode_recording: bool = Field(default=True, description="Whether tasks of several steps are recorded.")
-    episode_min_steps: int = Field(default=2, ge=1, description="From how many steps on a task is an episode.")
+    episode_min_steps: int = Field(
+        default=2,
+        ge=1,
+        description="From how many calls of tools on a task is an episode; the memory's own do not count.",
+    )
     memory_tools: frozenset[MemoryTool] = Field(
-        default=ALL_TOOLS, description="Which tools over its memory the agent has; storing needs the mode write."
+        default=ALL_TOOLS,
+        description="Which tools over its memory the agent has; store_fact and forget need the mode write.",
     )
     conversation_timeout: float = Field(
         default=1_800.0, gt=0, description="Seconds without an invocation after which a conversation has ended."
@@ -180,7 +195,9 @@ class ReactMemConfig(AgentConfig):
 
     @field_validator("working_memory_threshold")
     @classmethod
-    def _check_threshold(cls, value: float) -> float:
+    def _check_threshold(cls, value: float | None) -> float | None:
+        if value is None:
+            return None
         if 0 < value <= 1 or (value >= 100 and value == int(value)):
             # One is the whole window: a budget of one token would be none.
             return float(value) if value <= 1 else int(value)

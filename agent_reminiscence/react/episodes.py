@@ -10,8 +10,10 @@ from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.exceptions import OutcomeConflictError, RunNotFoundError
 from agent_reminiscence.react.failures import guarded
+from agent_reminiscence.react.likeness import Likeness
 from agent_reminiscence.react.limits import MAX_QUESTION_CHARACTERS
 from agent_reminiscence.react.models import Episode
+from agent_reminiscence.react.numbering import lesson_id_of
 from agent_reminiscence.react.permission import Permission
 from agent_reminiscence.react.quotas import Quota
 from agent_reminiscence.react.registry import Registry
@@ -19,6 +21,8 @@ from agent_reminiscence.react.scope import Scope, default_scope
 from agent_reminiscence.react.service_models import (
     DeleteEpisodeRequest,
     DeleteResponse,
+    EndLessonsRequest,
+    EndLessonsResponse,
     RecordUseRequest,
     RecordUseResponse,
     RetrieveEpisodesRequest,
@@ -27,7 +31,7 @@ from agent_reminiscence.react.service_models import (
     StoreEpisodeResponse,
 )
 from agent_reminiscence.react.shortened import as_json_steps, one_line
-from agent_reminiscence.react.stored import discard, recall
+from agent_reminiscence.react.stored import by_ids, discard, recall
 
 EPISODE_PREFIX: Final = "episode/"
 _MAX_TITLE_CHARACTERS: Final = 200
@@ -54,12 +58,18 @@ class MemoryEpisodes:
         self._permission = permission or Permission(memory)
         self._registry = Registry(memory)
         self._quota = Quota(memory, EPISODE_PREFIX, "episodes", max_episodes)
+        self._likeness = Likeness(memory)
 
     async def retrieve_episodes(self, request: RetrieveEpisodesRequest) -> RetrieveEpisodesResponse:
         """The episodes nearest to a query and state, best first; with `embedding`, to that vector and their words."""
 
         async def retrieve() -> RetrieveEpisodesResponse:
             await self._permission.to_read(request.user, request.collection)
+            if request.ids:
+                known = await by_ids(
+                    self._memory, self._scope(request.user, request.collection), EPISODE_PREFIX, request.ids
+                )
+                return RetrieveEpisodesResponse(episodes=tuple(_episode(one, None) for one in known))
             asked = f"{request.query}\n{request.state}" if request.state else request.query
             found = await recall(
                 self._memory,
@@ -70,6 +80,7 @@ class MemoryEpisodes:
                 embedding=request.embedding,
                 with_embeddings=request.with_embeddings,
                 run_id=request.invocation_id,
+                least=self._likeness if request.min_match == "alike" else request.min_match,
             )
             return RetrieveEpisodesResponse(episodes=tuple(_episode(*one) for one in found))
 
@@ -117,14 +128,47 @@ class MemoryEpisodes:
         async def record() -> RecordUseResponse:
             await self._permission.to_write(request.user, request.collection)
             try:
+                external_id = self._scope(request.user, request.collection)
+                followed = None
+                if request.episode_ids is not None:
+                    known = await by_ids(self._memory, external_id, EPISODE_PREFIX, request.episode_ids)
+                    if not known:
+                        return RecordUseResponse(recorded=False)
+                    followed = [one.id for one in known]
                 await self._memory.admin.report_outcome(
-                    self._scope(request.user, request.collection), request.invocation_id, success=request.success
+                    external_id, request.invocation_id, success=request.success, memory_ids=followed
                 )
             except (RunNotFoundError, OutcomeConflictError):
                 return RecordUseResponse(recorded=False)
             return RecordUseResponse(recorded=True)
 
         return await guarded(record, lambda error: RecordUseResponse(error=error))
+
+    async def end_lessons(self, request: EndLessonsRequest) -> EndLessonsResponse:
+        """Take lessons that proved wrong out of an episode, as a new version of it; `as_of` still finds them."""
+
+        async def end() -> EndLessonsResponse:
+            await self._permission.to_write(request.user, request.collection)
+            external_id = self._scope(request.user, request.collection)
+            for one in await by_ids(self._memory, external_id, EPISODE_PREFIX, [request.episode_id]):
+                lessons = [str(lesson) for lesson in one.metadata.get("lessons", ())]
+                wrong = [lesson for lesson in lessons if lesson_id_of(lesson) in request.lesson_ids]
+                if not wrong:
+                    continue
+                lines = {f"- {one_line(lesson)}" for lesson in wrong}
+                await self._memory.update_active_memory(
+                    external_id,
+                    one.id,
+                    content="\n".join(line for line in one.content.split("\n") if line not in lines),
+                    metadata={**one.metadata, "lessons": [lesson for lesson in lessons if lesson not in wrong]},
+                    occurred_at=request.occurred_at,
+                    source=one.source,
+                    expected_version=one.version,
+                )
+                return EndLessonsResponse(ended=len(wrong))
+            return EndLessonsResponse()
+
+        return await guarded(end, lambda error: EndLessonsResponse(error=error))
 
 
 def _text(request: StoreEpisodeRequest) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import aclosing
+from datetime import datetime
 from hashlib import sha256
 from typing import Final
 from uuid import uuid4
@@ -20,7 +21,8 @@ from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.model import FrozenModel
 from agent_reminiscence.exceptions import IdempotencyConflictError
-from agent_reminiscence.react.models import AgentFailure, AgentStep
+from agent_reminiscence.react.models import AgentFailure, AgentStep, ForgetRequest
+from agent_reminiscence.react.numbering import ShownLesson
 from agent_reminiscence.react.paging import all_events, events_of_conversation
 from agent_reminiscence.react.scope import invocation_conversation
 from agent_reminiscence.react.shortened import as_json_steps, shortened
@@ -49,6 +51,11 @@ class Finished(_Frozen):
         user: Like `collection`, part of the scope it belongs to.
         steps: As stored; the last `new_steps` of them were taken in this run, the others came with the request.
         recalled: Keys of the facts and episodes that it was shown.
+        asked_at: When the question came, by the clock of the service; None: as the event.
+        user_name: What the user is called; "" if nobody said it.
+        forget_requests: What the user asked to have forgotten.
+        shown_facts: Ids of the facts that it was shown; the first had number 1.
+        shown_lessons: The lessons that it was shown; the first had number 1.
     """
 
     invocation_id: str
@@ -63,15 +70,29 @@ class Finished(_Frozen):
     answer: str
     failure: AgentFailure | None
     recalled: tuple[str, ...] = ()
+    asked_at: datetime | None = None
+    user_name: str = ""
+    forget_requests: tuple[ForgetRequest, ...] = ()
+    shown_facts: tuple[str, ...] = ()
+    shown_lessons: tuple[ShownLesson, ...] = ()
 
 
 class Learned(_Frozen):
-    """What was drawn from an invocation."""
+    """What was drawn from an invocation.
+
+    Attributes:
+        replaced: Ids of facts that end with it.
+        wrong_lessons: Shown lessons that end with it.
+        followed_lessons: Shown lessons that the agent followed; None: nobody knows, so all count.
+    """
 
     facts: tuple[str, ...] = ()
     success: bool | None = None
     outcome: str = ""
     lessons: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+    wrong_lessons: tuple[ShownLesson, ...] = ()
+    followed_lessons: tuple[ShownLesson, ...] | None = None
 
 
 class Journal:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from pydantic import BaseModel, Field
@@ -15,20 +16,24 @@ from pydantic_ai.usage import UsageLimits
 
 from agent_reminiscence.apart import UnrequestedCancellationError, run_apart
 from agent_reminiscence.react.chosen_model import ChosenModel
+from agent_reminiscence.react.fact_lines import fact_lines
 from agent_reminiscence.react.journal import Finished, Learned
 from agent_reminiscence.react.models import AgentStep, ConversationMemory, Fact
+from agent_reminiscence.react.numbering import Numbering, ShownLesson
 from agent_reminiscence.react.prompts import ReactPrompts
 from agent_reminiscence.react.rendering import summary_line
 from agent_reminiscence.react.sensitive import KINDS, SensitiveKind, sensitive_kinds, told
 from agent_reminiscence.react.shortened import one_line, shortened, shown_line
 from agent_reminiscence.react.stated_facts import stated_facts
 from agent_reminiscence.react.steps import call_text
+from agent_reminiscence.react.today import today_line
 from agent_reminiscence.text.control_tokens import clean
 
 _logger = logging.getLogger("agent_reminiscence.react")
 
 TRANSCRIPT: Final = register_tag("transcript")
 KNOWN: Final = register_tag("known_facts")
+SHOWN_LESSONS: Final = register_tag("shown_lessons")
 MAX_FACTS: Final = 20
 MAX_LESSONS: Final = 3
 MAX_STATEMENT_CHARACTERS: Final = 2_000
@@ -53,6 +58,31 @@ class Closing(BaseModel):
     lasting_facts: list[int] = Field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the model that learns is shown beside the transcript.
+
+    Attributes:
+        facts: Those that the run was shown, and others near the question.
+        lessons: Those that the run was shown and that still hold, with their texts.
+        numbers: Of both, as in the run.
+    """
+
+    facts: Sequence[Fact] = ()
+    lessons: Mapping[ShownLesson, str] = field(default_factory=dict)
+    numbers: Numbering = field(default_factory=Numbering)
+
+    def facts_of(self, numbers: Iterable[int]) -> tuple[str, ...]:
+        """The ids of the facts with these numbers; a number that was not shown means nothing."""
+        ids = {self.numbers.fact(fact.id): fact.id for fact in self.facts}
+        return tuple(ids[number] for number in dict.fromkeys(numbers) if number in ids)
+
+    def lessons_of(self, numbers: Iterable[int]) -> tuple[ShownLesson, ...]:
+        """The lessons with these numbers, likewise."""
+        shown = {self.numbers.number_of(one): one for one in self.lessons}
+        return tuple(shown[number] for number in dict.fromkeys(numbers) if number in shown)
+
+
 class LearningFailedError(Exception):
     """The model gave no usable answer; what it would have said is not in the message."""
 
@@ -60,11 +90,11 @@ class LearningFailedError(Exception):
 class Learning(Protocol):
     """Draws facts and lessons."""
 
-    async def learn(self, finished: Finished, known: Sequence[Fact], *, facts: bool, episode: bool) -> Learned:
+    async def learn(self, finished: Finished, known: Known, *, facts: bool, episode: bool) -> Learned:
         """What one invocation teaches.
 
         Args:
-            known: Facts that need not be drawn again.
+            known: What need not be drawn again, and may be over or wrong.
             facts: Whether facts are wanted.
             episode: Whether it is an episode, of which lessons are wanted.
 
@@ -85,7 +115,7 @@ class Learning(Protocol):
 class LearningByRules:
     """Facts are the user's own sentences; the outcome is the answer; there are no lessons."""
 
-    async def learn(self, finished: Finished, known: Sequence[Fact], *, facts: bool, episode: bool) -> Learned:
+    async def learn(self, finished: Finished, known: Known, *, facts: bool, episode: bool) -> Learned:
         """What the user said about himself or herself, word for word."""
         del known
         return Learned(
@@ -105,6 +135,9 @@ class _Drawn(BaseModel):
     success: bool | None = Field(default=None, description="Whether the task succeeded; null if it cannot be told.")
     outcome: str = Field(default="", max_length=2_000, description="How it ended, in a sentence.")
     lessons: list[str] = Field(default_factory=list, max_length=MAX_LESSONS, description="Lessons for similar tasks.")
+    replaces: list[int] = Field(default_factory=list, description="Numbers of known facts that are over now.")
+    wrong_lessons: list[int] = Field(default_factory=list, description="Numbers of shown lessons that are wrong.")
+    followed_lessons: list[int] = Field(default_factory=list, description="Numbers of shown lessons that it followed.")
 
 
 class LearningByModel:
@@ -121,14 +154,23 @@ class LearningByModel:
         self._prompts = prompts
         self._allowed = allowed
 
-    async def learn(self, finished: Finished, known: Sequence[Fact], *, facts: bool, episode: bool) -> Learned:
+    async def learn(self, finished: Finished, known: Known, *, facts: bool, episode: bool) -> Learned:
         """Ask the model, with the transcript as it was recorded: without secrets."""
         wanted = [self._prompts.extraction] if facts else ["Leave the facts empty."]
         wanted.append(self._prompts.reflection if episode else "Leave success, outcome and lessons empty.")
-        wanted.extend(self._refused())
         prompt = [wrap(TRANSCRIPT, _transcript(finished))]
-        if known:
-            prompt.append(wrap(KNOWN, "\n".join(f"- {shown_line(fact.content)}" for fact in known)))
+        if known.facts:
+            prompt.append(wrap(KNOWN, "\n".join(fact_lines(known.facts, known.numbers))))
+            if facts:
+                wanted.append(self._prompts.replacing)
+        if known.lessons:
+            listed = (f"{known.numbers.number_of(one)}. {shown_line(text)}" for one, text in known.lessons.items())
+            prompt.append(wrap(SHOWN_LESSONS, "\n".join(listed)))
+            wanted.append(self._prompts.judging)
+        wanted.extend(self._refused())
+        if finished.asked_at is not None:
+            # The day of the question, not that on which it is recorded: a crash may lie between them.
+            wanted.append(today_line(self._prompts, finished.asked_at, finished.user_name))
         drawn = await self._ask("\n\n".join(wanted), "\n\n".join(prompt), _Drawn)
         return Learned(
             facts=tuple(one_line(fact) for fact in drawn.facts if fact.strip()) if facts else (),
@@ -136,6 +178,9 @@ class LearningByModel:
             success=(drawn.success if episode else None) if finished.failure is None else False,
             outcome=drawn.outcome if episode else "",
             lessons=tuple(one_line(lesson) for lesson in drawn.lessons if lesson.strip()) if episode else (),
+            replaced=known.facts_of(drawn.replaces) if facts else (),
+            wrong_lessons=known.lessons_of(drawn.wrong_lessons),
+            followed_lessons=known.lessons_of(drawn.followed_lessons),
         )
 
     async def close(self, conversation: ConversationMemory, facts: Sequence[Fact]) -> Closing:

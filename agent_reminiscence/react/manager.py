@@ -37,7 +37,16 @@ from pydantic_ai.usage import RunUsage, UsageLimits
 from agent_reminiscence.apart import run_apart
 from agent_reminiscence.react.chosen_model import ChosenModel
 from agent_reminiscence.react.config import AgentConfig
-from agent_reminiscence.react.models import AgentFailure, AgentRequest, AgentResponse, AgentStep, AgentUsage
+from agent_reminiscence.react.models import (
+    AgentFailure,
+    AgentRequest,
+    AgentResponse,
+    AgentStep,
+    AgentUsage,
+    Fact,
+    ForgetRequest,
+)
+from agent_reminiscence.react.numbering import Numbering
 from agent_reminiscence.react.steps import as_messages, observation_of, steps_of, thought_of
 from agent_reminiscence.react.toolbox import RunDeps, ToolFailures, toolset_of_groups
 from agent_reminiscence.react.working_memory import WorkingMemory
@@ -58,6 +67,8 @@ class Reasoned:
     Attributes:
         steps: Those taken in this run, without the request's history.
         recalled: Keys of the facts and episodes that the model was shown.
+        numbers: The numbers under which it was shown facts and lessons.
+        forget_requests: What the user asked to have forgotten.
     """
 
     answer: str
@@ -65,6 +76,8 @@ class Reasoned:
     usage: AgentUsage
     failure: AgentFailure | None = None
     recalled: tuple[str, ...] = ()
+    numbers: Numbering = field(default_factory=Numbering)
+    forget_requests: tuple[ForgetRequest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +91,8 @@ class Surroundings:
         toolsets: Further tools, which belong to every group.
         may_store: Whether the run may still store facts; None: nothing can forbid it.
         working: Takes up the run's steps; None if it has no memory.
+        numbers: Of the facts and lessons in `recalled`; tools that show more of them go on from there.
+        facts: The facts that were recalled.
     """
 
     recalled: Sequence[UserContent] = ()
@@ -87,6 +102,8 @@ class Surroundings:
     capabilities: Sequence[AbstractCapability[Any]] = field(default=())
     may_store: Callable[[], Awaitable[bool]] | None = None
     working: WorkingMemory | None = None
+    numbers: Numbering = field(default_factory=Numbering)
+    facts: Sequence[Fact] = ()
 
 
 NO_SURROUNDINGS: Final = Surroundings()
@@ -155,6 +172,9 @@ class ReactAgentManager:
             recalled=set(surroundings.recalled_keys),
             may_store=surroundings.may_store,
             working=surroundings.working,
+            numbers=surroundings.numbers,
+            facts={fact.id: fact for fact in surroundings.facts},
+            question=request.question,
         )
         failure: AgentFailure | None = None
         answer = ""
@@ -209,6 +229,8 @@ class ReactAgentManager:
             ),
             failure=failure,
             recalled=tuple(sorted(deps.recalled)),
+            numbers=deps.numbers,
+            forget_requests=tuple(deps.forget),
         )
 
     def _messages(self, request: AgentRequest, surroundings: Surroundings) -> list[ModelMessage]:

@@ -19,7 +19,8 @@ from agent_reminiscence.react.manager import ReactAgentManager, Reasoned, Sink, 
 from agent_reminiscence.react.memory_services import MemoryServices
 from agent_reminiscence.react.memory_tools import keys_of, memory_toolset
 from agent_reminiscence.react.models import AgentFailure, AgentRequest, RecalledMemory
-from agent_reminiscence.react.rendering import render_memory
+from agent_reminiscence.react.numbering import Numbering
+from agent_reminiscence.react.rendering import facts_room, render_memory
 from agent_reminiscence.react.service_models import (
     GetConversationMemoryRequest,
     GetConversationMemoryResponse,
@@ -29,6 +30,8 @@ from agent_reminiscence.react.service_models import (
     RetrieveFactsResponse,
 )
 from agent_reminiscence.react.summaries import StepSummaries
+from agent_reminiscence.react.today import today_line
+from agent_reminiscence.react.toolbox import ToolsWhenNeeded
 from agent_reminiscence.react.window import WorkingMemoryWindow
 from agent_reminiscence.react.working_memory import WorkingMemory
 from agent_reminiscence.telemetry import Telemetry
@@ -73,6 +76,7 @@ class ReactMemAgentManager(ReactAgentManager):
                 may_write=may_write,
                 fact_top_k=max(config.fact_retrieval_top_k, 1),
                 episode_top_k=max(config.episode_retrieval_top_k, 1),
+                episode_min_match=config.episode_min_match,
                 allowed=config.allow_sensitive,
             )
             for may_write in (False, True)
@@ -95,6 +99,7 @@ class ReactMemAgentManager(ReactAgentManager):
         failures = [one.error for one in (facts, episodes, conversation) if one.error is not None]
         return RecalledMemory(
             facts=facts.facts,
+            has_all_facts=facts.is_all,
             episodes=episodes.episodes,
             conversation=conversation.conversation,
             failures=tuple(failures),
@@ -115,7 +120,9 @@ class ReactMemAgentManager(ReactAgentManager):
             may_store: Whether the run's tool may store a fact, asked each time; None: there is no such tool.
         """
         config = self._mem_config
-        working = WorkingMemory(request.question, self._clock())
+        now = self._clock()
+        today = today_line(config.prompts, now, request.user_name)
+        working = WorkingMemory(request.question, now)
         summaries = None if self._summariser is None else StepSummaries(self._summariser)
         window = WorkingMemoryWindow(
             working,
@@ -123,7 +130,8 @@ class ReactMemAgentManager(ReactAgentManager):
             config.keep_recent_steps,
             summarise=None if summaries is None else summaries.summarise,
         )
-        shown = render_memory(recalled, config.prompts, config.memory_token_budget, self._counts.count_one)
+        numbers = Numbering()
+        shown = render_memory(recalled, config.prompts, config.memory_token_budget, self._counts.count_one, numbers)
         reasoned = await self.reason(
             request,
             invocation_id,
@@ -131,15 +139,27 @@ class ReactMemAgentManager(ReactAgentManager):
             Surroundings(
                 recalled=shown,
                 recalled_keys=keys_of(recalled.facts, recalled.episodes),
-                instructions=config.prompts.memory,
+                instructions=f"{config.prompts.memory}\n\n{today}",
                 toolsets=[self._tools[may_store is not None]],
-                capabilities=[window],
+                capabilities=[window, ToolsWhenNeeded(working, self._needless(recalled, numbers))],
                 may_store=may_store,
                 working=working,
+                numbers=numbers,
+                facts=recalled.facts,
             ),
         )
         recalled_tokens = sum(self._counts.count([part.content for part in shown]))
         return replace(reasoned, usage=reasoned.usage.model_copy(update={"recalled_tokens": recalled_tokens}))
+
+    def _needless(self, recalled: RecalledMemory, numbers: Numbering) -> frozenset[str]:
+        """The tools that would find nothing beyond what a run is shown at first."""
+        needless: set[str] = set()
+        if recalled.has_all_facts and len(numbers.facts) == len(recalled.facts):
+            needless.add("retrieve_facts")
+        # Where no earlier task is like the question, none is like it for the tool either.
+        if not recalled.episodes and not recalled.failures and self._mem_config.episode_retrieval_top_k:
+            needless.add("recall_episodes")
+        return frozenset(needless)
 
     async def _retrieve_facts(self, request: AgentRequest) -> RetrieveFactsResponse:
         with self._telemetry.operation("react.retrieve_facts"):
@@ -149,6 +169,9 @@ class ReactMemAgentManager(ReactAgentManager):
                     collection=request.collection,
                     query=request.question,
                     top_k=self._mem_config.fact_retrieval_top_k,
+                    room_tokens=facts_room(self._mem_config.memory_token_budget)
+                    if self._mem_config.fact_retrieval_top_k
+                    else None,
                 )
             )
 
@@ -162,6 +185,7 @@ class ReactMemAgentManager(ReactAgentManager):
                     state=request.state,
                     top_k=self._mem_config.episode_retrieval_top_k,
                     invocation_id=invocation_id,
+                    min_match=self._mem_config.episode_min_match,
                 )
             )
 

@@ -189,7 +189,7 @@ class ReactMemService(Service[ReactMemAgentManager]):
         response = final_response(invocation_id, reasoned).model_copy(update={"memory": shown, "warnings": warnings})
         if not may_write or not _is_worth_recording(reasoned):
             return response
-        finished = _finished(request, invocation_id, reasoned)
+        finished = _finished(request, invocation_id, reasoned, asked_at)
         ending = self._find_ending(request, begun.recalled, asked_at)
         # A client that hangs up now has perhaps been answered already: it is recorded all the same.
         noted = asyncio.ensure_future(self._note(external_id, finished, begun.position, ending))
@@ -350,7 +350,7 @@ def _is_worth_recording(reasoned: Reasoned) -> bool:
     return reasoned.failure is None or bool(reasoned.steps)
 
 
-def _finished(request: AgentRequest, invocation_id: str, reasoned: Reasoned) -> Finished:
+def _finished(request: AgentRequest, invocation_id: str, reasoned: Reasoned, asked_at: datetime) -> Finished:
     return Finished(
         invocation_id=invocation_id,
         attempt=str(uuid4()),
@@ -364,6 +364,11 @@ def _finished(request: AgentRequest, invocation_id: str, reasoned: Reasoned) -> 
         answer=reasoned.answer,
         failure=reasoned.failure,
         recalled=reasoned.recalled,
+        asked_at=asked_at,
+        user_name=request.user_name,
+        forget_requests=reasoned.forget_requests,
+        shown_facts=reasoned.numbers.facts,
+        shown_lessons=reasoned.numbers.lessons,
     )
 
 
@@ -372,7 +377,8 @@ def _repeated(invocation_id: str, event: Event) -> AgentResponse:
     before = as_finished(event)
     assert before is not None
     taken = before.steps[-before.new_steps :] if before.new_steps else ()
-    return final_response(invocation_id, Reasoned(answer=before.answer, steps=taken, usage=AgentUsage()))
+    told = Reasoned(answer=before.answer, steps=taken, usage=AgentUsage(), forget_requests=before.forget_requests)
+    return final_response(invocation_id, told)
 
 
 def _conflict(invocation_id: str) -> AgentResponse:

@@ -36,7 +36,13 @@ class MemoryServices:
         """All five in one memory, which allow no more than `memory_mode`, the user and the conversation do."""
         config = config or ReactMemConfig()
         permission = Permission(memory, config.memory_mode)
-        facts = MemoryFacts(memory, scope=scope, max_facts=config.max_facts, permission=permission)
+        facts = MemoryFacts(
+            memory,
+            scope=scope,
+            max_facts=config.max_facts,
+            permission=permission,
+            allow_sensitive=config.allow_sensitive,
+        )
         episodes = MemoryEpisodes(memory, scope=scope, max_episodes=config.max_episodes, permission=permission)
         return cls(
             fact_retrieval=facts,

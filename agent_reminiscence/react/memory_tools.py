@@ -9,19 +9,24 @@ from pydantic_ai import RunContext
 from pydantic_ai.toolsets import FunctionToolset
 
 from agent_reminiscence.exceptions import ReminiscenceError
-from agent_reminiscence.react.config import MemoryTool
+from agent_reminiscence.react.config import EpisodeMatch, MemoryTool
 from agent_reminiscence.react.episodes import EPISODE_PREFIX
 from agent_reminiscence.react.facts import FACT_PREFIX
-from agent_reminiscence.react.models import Episode, Fact
+from agent_reminiscence.react.grounds import mentions, names_part_of
+from agent_reminiscence.react.lessons import render_episodes
+from agent_reminiscence.react.models import Episode, Fact, ForgetRequest
+from agent_reminiscence.react.own_tools import WORKING_TOOLS
 from agent_reminiscence.react.protocols import EpisodeRetrieval, FactRetrieval, FactStorage
-from agent_reminiscence.react.rendering import render_episodes, render_facts
+from agent_reminiscence.react.rendering import render_facts
 from agent_reminiscence.react.scope import invocation_conversation
 from agent_reminiscence.react.sensitive import SensitiveKind, sensitive_kinds
 from agent_reminiscence.react.service_models import RetrieveEpisodesRequest, RetrieveFactsRequest, StoreFactRequest
+from agent_reminiscence.react.shortened import one_line
 from agent_reminiscence.react.steps import call_text
 from agent_reminiscence.react.toolbox import RunDeps
 
 _MAX_SHOWN_CHARACTERS: Final = 300
+_MAX_FORGET: Final = 10
 
 
 def memory_toolset(
@@ -33,6 +38,7 @@ def memory_toolset(
     may_write: bool,
     fact_top_k: int,
     episode_top_k: int,
+    episode_min_match: EpisodeMatch,
     allowed: frozenset[SensitiveKind],
 ) -> FunctionToolset[RunDeps[Any]]:
     """Tools to look something up in memory, to store a fact, and to read the run's earlier steps.
@@ -40,13 +46,10 @@ def memory_toolset(
     They are one toolset, because Pydantic AI prepares each for every request to the model.
     """
     tools: FunctionToolset[RunDeps[Any]] = FunctionToolset(id="react_memory")
+    own = own_tools(names)
 
     async def retrieve_facts(ctx: RunContext[RunDeps[Any]], query: str) -> str:
-        """Look up facts in long-term memory.
-
-        Args:
-            query: What to look for, as a question or in key words.
-        """
+        """Look up known facts."""
         found = await facts.retrieve_facts(
             RetrieveFactsRequest(
                 user=ctx.deps.user,
@@ -56,14 +59,11 @@ def memory_toolset(
             )
         )
         ctx.deps.recalled.update(keys_of(found.facts, ()))
-        return render_facts(found.facts) if found.error is None else _UNAVAILABLE
+        ctx.deps.facts.update({fact.id: fact for fact in found.facts})
+        return render_facts(found.facts, ctx.deps.numbers) if found.error is None else _UNAVAILABLE
 
     async def recall_episodes(ctx: RunContext[RunDeps[Any]], query: str) -> str:
-        """Look up earlier tasks that were like this one, how they ended, and their lessons.
-
-        Args:
-            query: The task, in a sentence.
-        """
+        """Look up goals and steps of earlier tasks like this."""
         found = await episodes.retrieve_episodes(
             RetrieveEpisodesRequest(
                 user=ctx.deps.user,
@@ -72,17 +72,16 @@ def memory_toolset(
                 state=ctx.deps.state,
                 top_k=episode_top_k,
                 invocation_id=ctx.deps.invocation_id if may_write else None,
+                min_match=episode_min_match,
             )
         )
+        if found.error is not None:
+            return _UNAVAILABLE
         ctx.deps.recalled.update(keys_of((), found.episodes))
-        return render_episodes(found.episodes) if found.error is None else _UNAVAILABLE
+        return render_episodes(found.episodes, ctx.deps.numbers, own=own, allowed=allowed)
 
     async def store_fact(ctx: RunContext[RunDeps[Any]], fact_content: str) -> str:
-        """Store a fact in long-term memory, for later conversations.
-
-        Args:
-            fact_content: One short sentence that can be understood by itself.
-        """
+        """Store a lasting fact: one short sentence, without pronouns."""
         if forbidden := sensitive_kinds(fact_content) - allowed:
             return f"Not stored: facts about {', '.join(sorted(forbidden)).replace('_', ' ')} are not kept."
         try:
@@ -101,14 +100,25 @@ def memory_toolset(
         )
         return "Stored." if done.error is None else f"Not stored: {done.error.reason.replace('_', ' ')}."
 
+    async def forget(ctx: RunContext[RunDeps[Any]], what: str, facts: Sequence[int] = ()) -> str:
+        """Pass on what the user wants forgotten, with the numbers of such facts."""
+        return _ask_to_forget(ctx.deps, what, facts)
+
     if "retrieve_facts" in names:
         tools.add_function(retrieve_facts)
     if "recall_episodes" in names:
         tools.add_function(recall_episodes)
     if "store_fact" in names and may_write:
         tools.add_function(store_fact)
+    if "forget" in names and may_write:
+        tools.add_function(forget)
     _add_working_tools(tools)
     return tools
+
+
+def own_tools(names: Collection[MemoryTool]) -> frozenset[str]:
+    """The names of the memory's own tools, of which `names` are switched on: what they do is no step of a task."""
+    return WORKING_TOOLS | frozenset(names)
 
 
 def keys_of(facts: Sequence[Fact], episodes: Sequence[Episode]) -> list[str]:
@@ -153,6 +163,27 @@ def _add_working_tools(tools: FunctionToolset[RunDeps[Any]]) -> None:
 
     tools.add_function(read_working_memory)
     tools.add_function(search_working_memory)
+
+
+def _ask_to_forget(deps: RunDeps[Any], what: str, numbers: Sequence[int]) -> str:
+    """Note what the user asks to have forgotten. Nothing is deleted here."""
+    what = one_line(what)
+    if not what or len(what) > _MAX_SHOWN_CHARACTERS:
+        return f"Not passed on: say what to forget, in at most {_MAX_SHOWN_CHARACTERS} characters."
+    shown = dict(enumerate(deps.numbers.facts, start=1))
+    if unknown := [number for number in numbers if number not in shown]:
+        return f"Not passed on: no fact has the number {unknown[0]}; use the numbers that you were shown."
+    named = [deps.facts[shown[number]] for number in dict.fromkeys(numbers)]
+    # A tool's result may ask for it, too; only the user may.
+    if not any(names_part_of(one, deps.question) for one in (what, *(fact.content for fact in named))):
+        return "Not passed on: the user's question does not mention this."
+    held = named or [fact for fact in deps.facts.values() if mentions(fact.content, what)]
+    asked = ForgetRequest(what=what, fact_ids=tuple(fact.id for fact in held))
+    if asked not in deps.forget:
+        if len(deps.forget) == _MAX_FORGET:
+            return f"Not passed on: {_MAX_FORGET} requests of this question are waiting already."
+        deps.forget.append(asked)
+    return "Passed on. It is not deleted yet; the application decides."
 
 
 _UNAVAILABLE: Final = "The memory cannot be reached now; go on without it."

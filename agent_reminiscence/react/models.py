@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from agent_reminiscence.domain.model import StrictModel
+from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.react.limits import (
     MAX_ID_CHARACTERS,
     MAX_QUESTION_CHARACTERS,
@@ -70,6 +71,11 @@ class AgentRequest(StrictModel):
         default=(), max_length=MAX_STEPS, description="Steps already taken for this very question; the loop goes on."
     )
     user: str = Field(min_length=1, max_length=MAX_ID_CHARACTERS, description="Whose agent this is.")
+    user_name: str = Field(
+        default="",
+        max_length=MAX_ID_CHARACTERS,
+        description="What the user is called, for the model of an agent with memory; `user` itself it is never told.",
+    )
     streaming: bool = Field(default=False, description="Whether thoughts and observations are sent as they come.")
     state: str = Field(
         default="", max_length=MAX_STATE_CHARACTERS, description="The state of the client's task, shown to the model."
@@ -128,7 +134,10 @@ class Fact(StrictModel):
     id: str
     content: str
     source: str | None = Field(default=None, description="The conversation in which it was learned.")
-    timestamp: datetime
+    timestamp: datetime = Field(description="When it was learned, or became true.")
+    trust: Source = Field(
+        default="agent", description="How far its source is trusted: user, agent, tool, import or model."
+    )
     embedding: tuple[float, ...] | None = Field(default=None, description=EMBEDDING)
     metadata: dict[str, Any] = Field(default_factory=dict)
 
@@ -181,9 +190,19 @@ class RecalledMemory(StrictModel):
     """What an invocation was shown of its memory."""
 
     facts: tuple[Fact, ...] = ()
+    has_all_facts: bool = Field(default=False, description="Whether `facts` are all that is known.")
     episodes: tuple[Episode, ...] = ()
     conversation: ConversationMemory | None = None
     failures: tuple[AgentFailure, ...] = Field(default=(), description="What could not be read.")
+
+
+class ForgetRequest(StrictModel):
+    """Something the user asked to have forgotten; nothing was deleted. You decide, and call `delete_fact`."""
+
+    what: str = Field(description="What to forget, in the model's words.")
+    fact_ids: tuple[str, ...] = Field(
+        default=(), description="The facts that hold it, as far as is known; to be passed to `delete_fact`, or changed."
+    )
 
 
 class AgentResponse(StrictModel):
@@ -205,4 +224,7 @@ class AgentResponse(StrictModel):
     steps: tuple[AgentStep, ...] = Field(default=(), description="All steps of this invocation; final message only.")
     usage: AgentUsage | None = Field(default=None, description="Final message only.")
     memory: RecalledMemory | None = Field(default=None, description="Final message only, if the service shows it.")
+    forget_requests: tuple[ForgetRequest, ...] = Field(
+        default=(), description="What the user asked to have forgotten, for you to decide on; final message only."
+    )
     warnings: tuple[str, ...] = Field(default=(), description="What went wrong without costing the answer.")

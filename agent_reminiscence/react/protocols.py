@@ -11,6 +11,8 @@ from agent_reminiscence.react.service_models import (
     DeleteEpisodeRequest,
     DeleteFactRequest,
     DeleteResponse,
+    EndLessonsRequest,
+    EndLessonsResponse,
     GetConversationMemoryRequest,
     GetConversationMemoryResponse,
     ListConversationsRequest,
@@ -92,6 +94,15 @@ class EpisodeStorage(Protocol):
 
     async def record_use(self, request: RecordUseRequest) -> RecordUseResponse:
         """Say how the invocation ended in which episodes were recalled."""
+        ...
+
+
+@runtime_checkable
+class LessonCorrection(Protocol):
+    """What an `EpisodeStorage` may also do; without it, wrong lessons stay, and later ones stand after them."""
+
+    async def end_lessons(self, request: EndLessonsRequest) -> EndLessonsResponse:
+        """End lessons that proved wrong; those that are gone already are left."""
         ...
 
 

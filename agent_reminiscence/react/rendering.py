@@ -8,58 +8,64 @@ from typing import Final
 from pydantic_ai.framing import RegisteredTag, register_tag, wrap
 from pydantic_ai.messages import TextContent
 
+from agent_reminiscence.react.fact_lines import fact_lines, fitting_facts
+from agent_reminiscence.react.lessons import LESSONS, render_lessons
 from agent_reminiscence.react.models import (
-    AgentStep,
     ConversationMemory,
-    Episode,
     Fact,
     InvocationSummary,
     RecalledMemory,
 )
+from agent_reminiscence.react.numbering import Numbering
 from agent_reminiscence.react.prompts import ReactPrompts
 from agent_reminiscence.react.shortened import shortened, shown_line
 from agent_reminiscence.text.tokens import TokenCounter, count_tokens
 
 FACTS: Final = register_tag("long_term_facts")
-EPISODES: Final = register_tag("past_episodes")
 CONVERSATION: Final = register_tag("conversation_memory")
 # Marks what came from memory, so that nothing recalled is recorded as said.
 ORIGIN: Final = "agent_reminiscence"
 
 # Of the budget, for each part, if the others need theirs.
 _FACTS_SHARE: Final = 0.35
-_EPISODES_SHARE: Final = 0.35
+_LESSONS_SHARE: Final = 0.2
 # Of a question or an answer, as it is shown in a conversation.
 _MAX_SAID: Final = 400
-# Of a step of an episode that is told in words.
-_MAX_TOLD: Final = 120
 
 
 def render_memory(
-    recalled: RecalledMemory, prompts: ReactPrompts, budget: int, count: TokenCounter = count_tokens
+    recalled: RecalledMemory,
+    prompts: ReactPrompts,
+    budget: int,
+    count: TokenCounter = count_tokens,
+    numbers: Numbering | None = None,
 ) -> list[TextContent]:
-    """The parts of a memory that are not empty: facts, episodes, conversation. Entries are whole or left out."""
-    facts, of_facts = _fitting([_fact(fact) for fact in recalled.facts], int(budget * _FACTS_SHARE), count)
+    """The parts of a memory that are not empty: facts, lessons, conversation. Entries are whole or left out.
+
+    Args:
+        numbers: Gives numbers to the facts and lessons that are shown.
+    """
+    numbers = Numbering() if numbers is None else numbers
+    kept, of_facts = fitting_facts(recalled.facts, facts_room(budget), count)
+    facts = fact_lines(kept, numbers)
     room = budget - of_facts
-    episodes, of_episodes = _fitting(
-        [_episode(one) for one in recalled.episodes], min(room, int(budget * _EPISODES_SHARE)), count
-    )
-    spoken = _conversation(recalled.conversation, room - of_episodes, count)
-    parts = ((FACTS, prompts.facts, facts), (EPISODES, prompts.episodes, episodes))
+    lessons = render_lessons(recalled.episodes, min(room, int(budget * _LESSONS_SHARE)), count, numbers)
+    spoken = _conversation(recalled.conversation, room - sum(count(line) + 1 for line in lessons), count)
+    parts = ((FACTS, prompts.facts, facts), (LESSONS, prompts.episodes, lessons))
     shown = [_part(tag, heading, lines) for tag, heading, lines in parts if lines]
     if spoken:
         shown.append(_part(CONVERSATION, prompts.conversation, spoken))
     return shown
 
 
-def render_facts(facts: Sequence[Fact]) -> str:
+def facts_room(budget: int) -> int:
+    """How many tokens the facts may take of a budget for all that is recalled."""
+    return int(budget * _FACTS_SHARE)
+
+
+def render_facts(facts: Sequence[Fact], numbers: Numbering) -> str:
     """What the tool `retrieve_facts` returns."""
-    return wrap(FACTS, "\n".join(_fact(fact) for fact in facts)) if facts else "No facts were found."
-
-
-def render_episodes(episodes: Sequence[Episode]) -> str:
-    """What the tool `recall_episodes` returns."""
-    return wrap(EPISODES, "\n".join(_episode(one) for one in episodes)) if episodes else "No episodes were found."
+    return wrap(FACTS, "\n".join(fact_lines(facts, numbers))) if facts else "No facts were found."
 
 
 def summary_line(number: int | None, one: InvocationSummary) -> str:
@@ -72,28 +78,6 @@ def summary_line(number: int | None, one: InvocationSummary) -> str:
 def _part(tag: RegisteredTag, heading: str, lines: Sequence[str]) -> TextContent:
     body = "\n".join(lines)
     return TextContent(f"{heading}:\n{wrap(tag, body)}", metadata={"origin": ORIGIN})
-
-
-def _fact(fact: Fact) -> str:
-    return f"- {shown_line(fact.content)} (learned {fact.timestamp:%Y-%m-%d})"
-
-
-def _episode(one: Episode) -> str:
-    ended = {True: "succeeded", False: "failed", None: "ended"}[one.success]
-    lines = [f"- Task of {one.timestamp:%Y-%m-%d}: {shown_line(one.goal)}"]
-    if one.outcome:
-        lines.append(f"  It {ended}: {shown_line(one.outcome)}")
-    else:
-        lines.append(f"  It {ended}.")
-    lines.extend(f"  Lesson: {shown_line(lesson)}" for lesson in one.lessons)
-    if one.steps:
-        lines.append("  Steps: " + " → ".join(map(_told, one.steps)))
-    return "\n".join(lines)
-
-
-def _told(step: AgentStep) -> str:
-    """A step in a list: its tool, or what was thought if there is none."""
-    return shown_line(step.action) or shortened(shown_line(step.thought), _MAX_TOLD) or "thought"
 
 
 def _conversation(conversation: ConversationMemory | None, room: int, count: TokenCounter) -> list[str]:
@@ -117,15 +101,3 @@ def _conversation(conversation: ConversationMemory | None, room: int, count: Tok
             shown.append("(some invocations in between are not shown)")
         shown.append(lines[number])
     return shown
-
-
-def _fitting(entries: Sequence[str], room: int, count: TokenCounter) -> tuple[list[str], int]:
-    """The entries that fit, and how many tokens they take, line breaks included."""
-    kept: list[str] = []
-    taken = 0
-    for entry in entries:
-        cost = count(entry) + 1
-        if taken + cost <= room:
-            taken += cost
-            kept.append(entry)
-    return kept, taken

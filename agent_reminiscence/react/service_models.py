@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
 from agent_reminiscence.domain.erasure import ErasureReceipt
 from agent_reminiscence.domain.model import StrictModel
+from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.react.limits import (
     MAX_FACT_CHARACTERS,
     MAX_ID_CHARACTERS,
@@ -50,12 +51,21 @@ class RetrieveFactsRequest(_Request):
     embedding: tuple[float, ...] | None = Field(default=None, description=_EMBEDDING)
     top_k: int = Field(default=5, ge=0, le=MAX_TOP_K)
     with_embeddings: bool = Field(default=False, description=_WITH_EMBEDDINGS)
+    room_tokens: int | None = Field(
+        default=None,
+        ge=0,
+        description="How many tokens the facts may take as they are shown. If all facts fit, all are returned, whatever"
+        " `top_k` is; otherwise first what holds whatever is asked (allergies, names, rules, preferences), in at most"
+        " half of the room, then the `top_k` nearest. None: only the nearest.",
+    )
+    ids: tuple[str, ...] = Field(default=(), description="Only these facts, in this order; then nothing is searched.")
 
 
 class RetrieveFactsResponse(_Response):
     """Facts, best first."""
 
     facts: tuple[Fact, ...] = ()
+    is_all: bool = Field(default=False, description="Whether there are no others.")
 
 
 class RetrieveEpisodesRequest(_Request):
@@ -68,6 +78,14 @@ class RetrieveEpisodesRequest(_Request):
     with_embeddings: bool = Field(default=False, description=_WITH_EMBEDDINGS)
     invocation_id: str | None = Field(
         default=None, description="The invocation they are recalled in, if its outcome is to count; this is a write."
+    )
+    ids: tuple[str, ...] = Field(
+        default=(), description="Only these episodes, in this order; then nothing is searched or counted."
+    )
+    min_match: Annotated[float, Field(ge=0, le=1)] | Literal["alike"] | None = Field(
+        default=None,
+        description="Only episodes that match at least so well, 0 to 1; `alike`: as well as a task does to which a"
+        " lesson applies, which was measured; None: the nearest, however far they are.",
     )
 
 
@@ -84,6 +102,10 @@ class StoreFactRequest(_Request):
     source: str | None = Field(default=None, description="The conversation in which it was learned.")
     metadata: dict[str, Any] = Field(default_factory=dict)
     id: str | None = Field(default=None, max_length=MAX_ID_CHARACTERS, description="Your own id, for repeated calls.")
+    trust: Source = Field(default="agent", description="How far it is to be trusted; what a tool said: tool.")
+    occurred_at: datetime | None = Field(
+        default=None, description="When it was learned or became true, with a time zone; None: now."
+    )
 
 
 class StoreFactResponse(_Response):
@@ -97,6 +119,10 @@ class DeleteFactRequest(_Request):
 
     fact_id: str
     purge: bool = Field(default=False, description="Whether to erase it instead of archiving it.")
+    occurred_at: datetime | None = Field(
+        default=None,
+        description="Since when it no longer holds, with a time zone; None: now. A purge has no such time.",
+    )
 
 
 class StoreEpisodeRequest(_Request):
@@ -130,12 +156,31 @@ class RecordUseRequest(_Request):
 
     invocation_id: str
     success: bool
+    episode_ids: tuple[str, ...] | None = Field(
+        default=None, description="The episodes whose lessons it followed, which alone count; None: all it was shown."
+    )
 
 
 class RecordUseResponse(_Response):
     """Whether that was news."""
 
     recorded: bool = False
+
+
+class EndLessonsRequest(_Request):
+    """End lessons of an episode that proved wrong; the episode stays, and the past is still found as it was."""
+
+    episode_id: str
+    lesson_ids: tuple[str, ...] = Field(min_length=1, description="As in `ShownLesson`; unknown ones are gone already.")
+    occurred_at: datetime | None = Field(
+        default=None, description="Since when they do not hold, with a time zone; None: now."
+    )
+
+
+class EndLessonsResponse(_Response):
+    """How many lessons ended."""
+
+    ended: int = 0
 
 
 class GetConversationMemoryRequest(_Request):

@@ -93,6 +93,7 @@ def final_response(invocation_id: str, reasoned: Reasoned) -> AgentResponse:
         error=reasoned.failure,
         steps=reasoned.steps,
         usage=reasoned.usage,
+        forget_requests=reasoned.forget_requests,
     )
 
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Final
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability, WrapToolExecuteHandler
 from pydantic_ai.exceptions import ModelRetry, UnexpectedModelBehavior
 from pydantic_ai.messages import ToolCallPart
+from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset
 
-from agent_reminiscence.react.models import DEFAULT_GROUP
+from agent_reminiscence.react.models import DEFAULT_GROUP, Fact, ForgetRequest
+from agent_reminiscence.react.numbering import Numbering
+from agent_reminiscence.react.own_tools import WORKING_TOOLS
 from agent_reminiscence.react.working_memory import WorkingMemory
 
 _logger = logging.getLogger("agent_reminiscence.react")
@@ -38,6 +41,10 @@ class RunDeps[D]:
         recalled: Keys of the facts and episodes that the run has been shown.
         may_store: Whether the run may still store facts; None: nothing can forbid it.
         working: The steps so far; None if the run has no memory.
+        numbers: The numbers of the facts and lessons that the run has been shown.
+        facts: The facts among them, by id.
+        forget: What the user asked to have forgotten.
+        question: What was asked, in the user's own words.
     """
 
     user: str
@@ -50,6 +57,10 @@ class RunDeps[D]:
     recalled: set[str] = field(default_factory=set)
     may_store: Callable[[], Awaitable[bool]] | None = None
     working: WorkingMemory | None = None
+    numbers: Numbering = field(default_factory=Numbering)
+    facts: dict[str, Fact] = field(default_factory=dict)
+    forget: list[ForgetRequest] = field(default_factory=list)
+    question: str = ""
 
 
 def toolset_of_groups(toolsets: Sequence[AbstractToolset[Any]]) -> AbstractToolset[Any]:
@@ -118,3 +129,30 @@ class ToolFailures(AbstractCapability[Any]):
         if isinstance(error, UnexpectedModelBehavior) and isinstance(error.__cause__, ModelRetry):
             return f"{call.tool_name} failed: {error.__cause__}"
         return f"{call.tool_name} failed: {type(error).__name__}: {error}"
+
+
+@dataclass
+class ToolsWhenNeeded(AbstractCapability[Any]):
+    """Leaves those of the memory's tools out of a request that can do nothing for it. It stands after the window.
+
+    The tools are prepared before the window chooses what is shown, so `prepare` of a tool would be one request late:
+    the model would be told to call what it is not offered.
+
+    Args:
+        working: Its tools are offered once it leaves something out.
+        needless: Tools that are not offered in this run.
+    """
+
+    working: WorkingMemory
+    needless: frozenset[str] = frozenset()
+    _: KW_ONLY
+    id: str | None = "react_tools_when_needed"
+
+    async def prepare_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Leave the tools out of this request."""
+        left_out = self.needless | WORKING_TOOLS if self.working.shows_all else self.needless
+        parameters = request_context.model_request_parameters
+        offered = [tool for tool in parameters.function_tools if tool.name not in left_out]
+        return replace(request_context, model_request_parameters=replace(parameters, function_tools=offered))

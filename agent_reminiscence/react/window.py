@@ -17,13 +17,17 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
-from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.models import Model, ModelRequestContext
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.models.wrapper import WrapperModel
 
 from agent_reminiscence.react.steps import starts_of, turns_of
-from agent_reminiscence.react.working_memory import View, WorkingMemory
+from agent_reminiscence.react.working_memory import DEFAULT_THRESHOLD, View, WorkingMemory
 
 EARLIER: Final = register_tag("earlier_steps")
-# If a model's context window is not known.
+# Of a model whose context window is known, unless a setting says how much.
+_DEFAULT_SHARE: Final = 0.25
+# Of a share that a setting names, if the model's context window is not known.
 _ASSUMED_WINDOW: Final = 128_000
 
 
@@ -33,13 +37,14 @@ class WorkingMemoryWindow(AbstractCapability[Any]):
 
     Args:
         working: Takes up each turn once it is over.
-        threshold: The most tokens of the steps shown: a number, or a share of the model's context window.
+        threshold: The most tokens of the steps shown: a number, or a share of the model's context window; None: a
+            quarter of that, or 2,000 tokens if it is not known.
         keep_recent: How many of the newest turns are shown word for word.
         summarise: Called when turns drop out, to summarise them with a model.
     """
 
     working: WorkingMemory
-    threshold: int | float
+    threshold: int | float | None
     keep_recent: int
     summarise: Any = None
     _: KW_ONLY
@@ -66,7 +71,27 @@ class WorkingMemoryWindow(AbstractCapability[Any]):
     def _budget(self, request_context: ModelRequestContext) -> int:
         if isinstance(self.threshold, int):
             return self.threshold
+        if self.threshold is None:
+            window = known_window(request_context.model)
+            return DEFAULT_THRESHOLD if window is None else int(window * _DEFAULT_SHARE)
         return int(self.threshold * (request_context.model.context_window or _ASSUMED_WINDOW))
+
+
+def known_window(model: Model) -> int | None:
+    """The context window of a model in tokens, as its profile or the price list of Pydantic AI has it.
+
+    Returns:
+        The smallest of models that stand in for each other; None if one of them is not known: any may be asked.
+    """
+    match model:
+        case FallbackModel():
+            windows = [known_window(one) for one in model.models]
+            known = [window for window in windows if window is not None]
+            return min(known) if len(known) == len(windows) else None
+        case WrapperModel():
+            return known_window(model.wrapped)
+        case _:
+            return model.context_window
 
 
 def _shown(messages: Sequence[ModelMessage], starts: Sequence[int], view: View) -> list[ModelMessage]:

@@ -1,7 +1,8 @@
 """Working memory: the steps of one invocation, and which of them a model is shown.
 
-It lives in this process and ends with the invocation. A step is shown whole, or left out and named in a digest with a
-line of what it found. What is left out can be read whole with `read_working_memory` and `search_working_memory`.
+It lives in this process and ends with the invocation. A step is shown whole, or with a note in place of its result, or
+left out and named in a digest: what the model thought, what it called, and a line of what it found. Every result can be
+read whole with `read_working_memory` and `search_working_memory`.
 """
 
 from __future__ import annotations
@@ -14,25 +15,40 @@ from typing import Final, NamedTuple
 
 from agent_reminiscence.react.findings import MAX_FINDING_CHARACTERS, finding_of, within
 from agent_reminiscence.react.models import AgentStep, ItemType, WorkingMemoryItem
+from agent_reminiscence.react.shortened import shown_line
 from agent_reminiscence.react.steps import call_text
 from agent_reminiscence.text.folding import WORD, fold_text
 from agent_reminiscence.text.sentences import split_sentences
 from agent_reminiscence.text.tokens import TokenCounter, count_tokens
 
-# After a compression, this share of the threshold is in use: the window then changes rarely, and a provider's prompt
-# cache holds from one compression to the next.
-_TARGET_SHARE: Final = 0.5
+# After turns were left out, this share of the threshold is in use beside the digest: the window then changes rarely,
+# and a provider's prompt cache holds from one compression to the next.
+_TARGET_SHARE: Final = 0.6
 # Of the threshold, for the digest of what is left out.
 _DIGEST_SHARE: Final = 0.2
+# Setting a result aside for less costs the model a call to read it, and gains it next to nothing.
+_LEAST_GAIN: Final = 200
 # Of the threshold, for one part of a long observation.
 _PART_SHARE: Final = 0.4
 # Of the threshold, for the notes of one turn, if they say what its steps found.
 _NOTES_SHARE: Final = 0.4
 _PIECE_CHARACTERS: Final = 100
-_DEFAULT_THRESHOLD: Final = 2_000
-# Of a line in the digest: the most characters of its call, or else the tool's name stands there, and of what it found.
+# If neither a setting nor the model's window says how much is shown.
+DEFAULT_THRESHOLD: Final = 2_000
+
+
+class _LineLimits(NamedTuple):
+    """The most characters of the parts of a line in the digest; if a call has more, only its tool is named."""
+
+    call: int
+    found: int
+    thought: int
+
+
 # The first of these under which all lines fit is taken; if there is none, the second.
-_LINE_CHARACTERS: Final = ((120, MAX_FINDING_CHARACTERS), (60, 60), (0, 40))
+_LINE_LIMITS: Final = (_LineLimits(120, MAX_FINDING_CHARACTERS, 240), _LineLimits(60, 60, 120), _LineLimits(0, 40, 60))
+# Of a step before those that have a line, if they do not all fit: its tool, and what the model thought.
+_THOUGHT_ONLY: Final = _LineLimits(0, 0, 120)
 # Of what a step found, in the note that stands in place of its result.
 _MAX_NOTED_CHARACTERS: Final = 80
 
@@ -92,7 +108,7 @@ class WorkingMemory:
     _turns: list[_Turn] = field(default_factory=list)
     _times: list[datetime] = field(default_factory=list)
     _first_turn: int = 1
-    _threshold: int = _DEFAULT_THRESHOLD
+    _threshold: int = DEFAULT_THRESHOLD
     _set_aside: dict[tuple[int, int], _Note] = field(default_factory=dict)
 
     @property
@@ -104,6 +120,11 @@ class WorkingMemory:
     def tokens(self) -> int:
         """Of all entries, shown or not."""
         return sum(turn.total for turn in self._turns)
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether the last view left nothing out."""
+        return self._first_turn == 1 and not self._set_aside
 
     @property
     def items(self) -> list[WorkingMemoryItem]:
@@ -175,11 +196,17 @@ class WorkingMemory:
     def compress(self, threshold: int, keep_recent: int) -> View:
         """Choose what is shown, within `threshold` tokens.
 
-        Nothing changes until the turns shown exceed the threshold. Then the oldest are left out, until half of it is
-        in use or only the newest `keep_recent` are left. If these have more than four fifths of it by themselves, they
-        give way in this order, until they have no more: the longest observations of the newest turn, if it alone has
-        more; then observations, the oldest first, each with a note in its place; then whole turns, the oldest first.
-        The thoughts and calls of the newest turn always stay.
+        Nothing changes until the turns shown and the digest exceed the threshold. Then this gives way, in this order
+        and only until it fits:
+
+        1. Results of the newest turn, if it alone has more than four fifths of the threshold.
+        2. Results of turns before the newest `keep_recent`.
+        3. Results of the newest `keep_recent` turns but the last, if these turns have more than four fifths together.
+        4. Whole turns, the oldest first.
+
+        Of results, the one whose note gains most is set aside first, and none that gains fewer than 200 tokens, except
+        in the newest turn if it is too long by short results alone. The thoughts and calls of the newest turn always
+        stay.
 
         Args:
             threshold: The most tokens that the turns shown and the digest have, if the thoughts and calls of the newest
@@ -187,22 +214,25 @@ class WorkingMemory:
             keep_recent: How many of the newest turns stay word for word if they fit, at least 1.
         """
         self._threshold = threshold
-        if self._shown_tokens() + self.count(self.digest(threshold)) > threshold:
-            target = int(threshold * _TARGET_SHARE)
-            newest = max(len(self._turns) - keep_recent + 1, 1)
-            while self._first_turn < newest and self._shown_tokens() > target:
-                self._first_turn += 1
-            self._set_aside = {place: note for place, note in self._set_aside.items() if place[0] >= self._first_turn}
+        if not self._fits():
             room = threshold - int(threshold * _DIGEST_SHARE)
-            self._set_aside_newest(room)
-            # The oldest first: what the model has just asked for is what it needs.
-            for place in self._observed(self._first_turn, len(self._turns)):
-                if self._shown_tokens() <= room:
-                    break
-                self._set_aside[place] = self._note(place)
-            # Thoughts and calls alone are too long: then the oldest go, too.
-            while self._first_turn < len(self._turns) and self._shown_tokens() > room:
-                self._first_turn += 1
+            newest = len(self._turns)
+            recent = max(newest - keep_recent + 1, self._first_turn)
+            for least in (_LEAST_GAIN, 1):
+                self._set_aside_largest(newest, newest + 1, self._shown_of(newest) - room, least=least)
+            target = int(threshold * _TARGET_SHARE)
+            self._set_aside_largest(
+                self._first_turn, recent, self._shown_tokens() - (room if self._first_turn == 1 else target)
+            )
+            # What the model has just asked for is what it needs: the newest turn is not among them.
+            self._set_aside_largest(recent, newest, sum(map(self._shown_of, range(recent, newest + 1))) - room)
+            if not self._fits():
+                while self._first_turn < recent and self._shown_tokens() > target:
+                    self._first_turn += 1
+                # The newest are too long by their thoughts, calls and short results: then the oldest of these go, too.
+                while self._first_turn < newest and self._shown_tokens() > room:
+                    self._first_turn += 1
+            self._set_aside = {place: note for place, note in self._set_aside.items() if place[0] >= self._first_turn}
         digest = self.digest(threshold)
         return View(
             first_turn=self._first_turn,
@@ -216,10 +246,11 @@ class WorkingMemory:
         return [(number, turn.steps) for number, turn in enumerate(self._turns[: self._first_turn - 1], start=1)]
 
     def digest(self, threshold: int) -> str:
-        """What is left out, in a few lines: which tools were called how often, and what each step found.
+        """What is left out, in a few lines: which tools were called how often, what the model thought and found.
 
         It has a fifth of `threshold`. If the lines of all steps do not fit, each is shortened. If that is not enough,
-        the newest steps have lines, and the digest says how to find the others.
+        the newest steps have lines, the ones before them only if the model thought something, and the digest says how
+        to find the others.
         """
         left_out = self.left_out()
         if not left_out:
@@ -233,31 +264,37 @@ class WorkingMemory:
         return "\n".join([head, *([summary] if summary else []), *self._lines(len(left_out), room)])
 
     def _lines(self, last: int, room: int) -> list[str]:
-        """A line for each step that no summary covers, up to a turn; only the newest if there is no room for all."""
+        """A line for each step that no summary covers, up to a turn; if there is no room for all, for the newest."""
         places = [
             (number, place)
             for number in range(self.summarised + 1, last + 1)
             for place in range(1, len(self._turns[number - 1].steps) + 1)
         ]
-        for most_of_call, most_found in _LINE_CHARACTERS:
-            lines = self._newest_lines(places, room, most_of_call, most_found)
+        for limits in _LINE_LIMITS:
+            lines = self._newest_lines(places, room, limits)
             if len(lines) == len(places):
                 return lines
         cost = self.count(_UNLISTED) + 1
         if cost > room:
             return []
-        return [_UNLISTED, *self._newest_lines(places, room - cost, *_LINE_CHARACTERS[1])]
+        room -= cost
+        thoughtful = [place for place in places if self._step_at(place).thought]
+        lines = self._newest_lines(places, room // 2 if thoughtful else room, _LINE_LIMITS[1])
+        room -= sum(self.count(line) + 1 for line in lines)
+        earlier = [place for place in thoughtful if place < places[len(places) - len(lines)]] if lines else thoughtful
+        return [_UNLISTED, *self._newest_lines(earlier, room, _THOUGHT_ONLY), *lines]
 
-    def _newest_lines(
-        self, places: Sequence[tuple[int, int]], room: int, most_of_call: int, most_found: int
-    ) -> list[str]:
+    def _step_at(self, place: tuple[int, int]) -> AgentStep:
+        number, step = place
+        return self._turns[number - 1].steps[step - 1]
+
+    def _newest_lines(self, places: Sequence[tuple[int, int]], room: int, limits: _LineLimits) -> list[str]:
         """The lines of the newest of some steps that fit, in the order of the steps."""
         lines: list[str] = []
         for number, place in reversed(places):
             turn = self._turns[number - 1]
             where = f"turn {number}" if len(turn.steps) == 1 else f"turn {number}, step {place}"
-            found = within(turn.findings[place - 1], most_found)
-            line = f"- {where}: {_brief(turn.steps[place - 1], most_of_call)}{f' → {found}' if found else ''}"
+            line = f"- {where}: {_told(turn.steps[place - 1], turn.findings[place - 1], limits)}"
             room -= self.count(line) + 1
             if room < 0:
                 break
@@ -284,23 +321,34 @@ class WorkingMemory:
             shown += thought + call + (observation if note is None else note.tokens)
         return shown
 
-    def _set_aside_newest(self, room: int) -> None:
-        """Set the longest observations of the newest turn aside if it alone is too long."""
-        newest = len(self._turns)
-        total = self._shown_of(newest)
-        for place in sorted(self._observed(newest, newest + 1), key=self._length, reverse=True):
-            if total <= room:
-                break
-            self._set_aside[place] = note = self._note(place)
-            total += note.tokens - self._length(place)
+    def _fits(self) -> bool:
+        """Whether what is shown is within the threshold."""
+        return self._shown_tokens() + self.count(self.digest(self._threshold)) <= self._threshold
 
-    def _observed(self, first: int, stop: int) -> list[tuple[int, int]]:
-        """The observations of some turns that would gain room if they were set aside, oldest first."""
+    def _set_aside_largest(self, first: int, stop: int, wanted: int, *, least: int = _LEAST_GAIN) -> None:
+        """Set results of some turns aside, the largest gain first, until `wanted` tokens or more are gained.
+
+        Args:
+            least: A result that gains fewer tokens stays.
+        """
+        if wanted <= 0:
+            return
+        noted = [(place, self._note(place)) for place in self._places(first, stop) if self._length(place) > least]
+        gains = [(self._length(place) - note.tokens, place, note) for place, note in noted]
+        # Of equals the oldest.
+        for gain, place, note in sorted(gains, key=lambda one: (-one[0], one[1])):
+            if wanted <= 0 or gain < least:
+                break
+            self._set_aside[place] = note
+            wanted -= gain
+
+    def _places(self, first: int, stop: int) -> list[tuple[int, int]]:
+        """The steps of some turns whose results are shown, oldest first."""
         return [
             (number, place)
             for number in range(first, stop)
             for place in range(1, len(self._turns[number - 1].steps) + 1)
-            if (number, place) not in self._set_aside and self._length((number, place)) > _NOTE_TOKENS
+            if (number, place) not in self._set_aside
         ]
 
     def _note(self, place: tuple[int, int]) -> _Note:
@@ -326,8 +374,6 @@ class WorkingMemory:
 
 
 _UNLISTED: Final = "What the steps before these found: search_working_memory."
-# Of the note of `set_aside_note`, at most.
-_NOTE_TOKENS: Final = 60
 
 
 def set_aside_note(turn: int, step: int, tokens: int) -> str:
@@ -338,12 +384,16 @@ def set_aside_note(turn: int, step: int, tokens: int) -> str:
     )
 
 
-def _brief(step: AgentStep, most: int) -> str:
-    """The call of a step, or the name of its tool if that is too long."""
-    if not step.action:
-        return "a thought"
-    call = call_text(step)
-    return call if len(call) <= most else step.action
+def _told(step: AgentStep, found: str, limits: _LineLimits) -> str:
+    """A step on one line: `look({"at": 2}) → It is shut. (thought: I try the mill.)`."""
+    call = call_text(step) if step.action else ""
+    parts = [call if len(call) <= limits.call else step.action] if call else []
+    if found and limits.found:
+        parts.append(f"→ {within(found, limits.found)}")
+    # What the model has concluded: no tool can be asked for it again.
+    if thought := within(shown_line(step.thought), limits.thought):
+        parts.append(f"(thought: {thought})")
+    return " ".join(parts) or "a thought"
 
 
 def _words(text: str) -> set[str]:

@@ -140,6 +140,11 @@ def selection(
     )
 
 
+def memory_ids(name: str, value: object) -> tuple[UUID, ...]:
+    """Ids of memories, at most 1,000."""
+    return tuple(memory_id(one, name) for one in _named(name, value))
+
+
 def turns(name: str, value: object) -> tuple[Turn, ...]:
     """Turns of a conversation: one `Turn` or mapping with its fields, or several."""
     items = [value] if isinstance(value, Turn | Mapping) else value

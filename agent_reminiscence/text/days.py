@@ -7,6 +7,20 @@ from typing import Final
 
 # Not strftime: its names follow the locale.
 _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_MONTHS: Final = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
 
 
 def day_of(moment: datetime) -> date:
@@ -17,6 +31,11 @@ def day_of(moment: datetime) -> date:
 def with_weekday(day: date) -> str:
     """A day with its weekday: `2026-05-08 Friday`."""
     return f"{day.isoformat()} {_WEEKDAYS[day.weekday()]}"
+
+
+def spoken_day(day: date) -> str:
+    """A day in words: `Saturday, 28 November 2026`."""
+    return f"{_WEEKDAYS[day.weekday()]}, {day.day} {_MONTHS[day.month - 1]} {day.year}"
 
 
 def iso_day(moment: datetime) -> str:

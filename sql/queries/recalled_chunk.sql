@@ -19,7 +19,7 @@ WHERE EXISTS (SELECT FROM memory_chunk AS c WHERE c.external_id = $(external_id)
 ON CONFLICT DO NOTHING;
 
 -- name: set_outcome
--- Of what the run recalled by now and has no outcome yet; each chunk's counts go on from its last outcome in any run.
+-- Of what the run recalled by now and has no outcome yet, or of the part of it that is from some memories; each chunk's counts go on from its last outcome in any run.
 UPDATE recalled_chunk AS r
 SET outcome = $(position)p, success = $(success)p, reported_at = $(reported_at)p,
     (successes, failures) = (
@@ -33,7 +33,11 @@ SET outcome = $(position)p, success = $(success)p, reported_at = $(reported_at)p
             LIMIT 1
         ) AS before
     )
-WHERE r.external_id = $(external_id)p AND r.run_id = $(run_id)p AND r.success IS NULL;
+WHERE r.external_id = $(external_id)p AND r.run_id = $(run_id)p AND r.success IS NULL
+    AND ($(memory_ids)p::uuid[] IS NULL OR EXISTS (
+        SELECT FROM memory_chunk AS c
+        WHERE c.external_id = $(external_id)p AND c.chunk_id = r.chunk_id AND c.memory_id = ANY($(memory_ids)p::uuid[])
+    ));
 
 -- name: read_run
 -- What is known of a run: the position of its outcome, and for how many chunks that counts. No row: nothing was recalled in it.

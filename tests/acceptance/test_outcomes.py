@@ -403,6 +403,27 @@ async def test_a_run_that_recalled_nothing_cannot_be_reported(memory: AgentMem, 
     assert (await head_of(memory, "agent-1"), await head_of(memory, tenant)) == heads
 
 
+async def test_a_report_counts_for_the_memories_that_it_names(memory: AgentMem, tenant: str) -> None:
+    """What the run was given besides keeps its counts, also after a rebuild; none of a run's memories is an error."""
+    followed = await _tell(memory, _LEFT, external_id=tenant)
+    other = await _tell(memory, _RIGHT, external_id=tenant)
+    stranger = await _tell(memory, _BOATS[0], external_id=tenant)
+    await _recall(memory, tenant, "run-1", limit=2)
+    head = await head_of(memory, tenant)
+
+    with pytest.raises(RunNotFoundError):
+        await memory.admin.report_outcome(tenant, "run-1", success=True, memory_ids=[stranger])
+    assert await head_of(memory, tenant) == head
+    done = await memory.admin.report_outcome(tenant, "run-1", success=True, memory_ids=[str(followed)])
+
+    assert done.chunks == 1
+    assert _counts(await _recall(memory, tenant)) == {_LEFT: (1, 0), _RIGHT: (0, 0), _BOATS[0]: (0, 0)}
+    await memory.admin.rebuild(tenant)
+    assert _counts(await _recall(memory, tenant)) == {_LEFT: (1, 0), _RIGHT: (0, 0), _BOATS[0]: (0, 0)}
+    assert other != followed
+    assert (await memory.admin.verify(tenant)).ok
+
+
 async def test_what_is_recalled_after_the_report_does_not_count(memory: AgentMem, tenant: str) -> None:
     """It had no part in how the run ended; the report stays as it was."""
     await _tell(memory, f"{_LEFT}\n\n{_BOATS[0]}", external_id=tenant)
@@ -430,7 +451,14 @@ async def test_runs_of_two_tenants_with_one_name_know_nothing_of_each_other(memo
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"success": 1}, {"success": None}, {"success": True, "note": " "}, {"success": True, "note": "x" * 2_001}],
+    [
+        {"success": 1},
+        {"success": None},
+        {"success": True, "note": " "},
+        {"success": True, "note": "x" * 2_001},
+        {"success": True, "memory_ids": "all"},
+        {"success": True, "memory_ids": ["all"]},
+    ],
 )
 async def test_an_invalid_report_is_refused_before_anything_is_written(
     memory: AgentMem, tenant: str, arguments: dict[str, Any]
@@ -440,7 +468,7 @@ async def test_an_invalid_report_is_refused_before_anything_is_written(
     await _recall(memory, tenant, "run-1")
     head = await head_of(memory, tenant)
 
-    with pytest.raises(InvalidInputError, match=r"note|success"):
+    with pytest.raises(InvalidInputError, match=r"note|success|memory_ids"):
         await memory.admin.report_outcome(tenant, "run-1", **arguments)
 
     assert await head_of(memory, tenant) == head

@@ -53,13 +53,26 @@ class RecalledChunkRepository:
         await db.defer(_SQL["add_recalled"], params)
 
     async def set_outcome(
-        self, db: SqlExecutor, external_id: str, run_id: str, *, success: bool, position: int, reported_at: datetime
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        run_id: str,
+        *,
+        success: bool,
+        memory_ids: Sequence[UUID] | None = None,
+        position: int,
+        reported_at: datetime,
     ) -> None:
-        """Record that the event at `position` says how the run ended; nothing happens if it recalled nothing."""
+        """Record that the event at `position` says how the run ended; nothing happens if it recalled nothing.
+
+        Args:
+            memory_ids: Whose passages it counts for; None: all that the run recalled.
+        """
         params = {
             "external_id": external_id,
             "run_id": run_id,
             "success": success,
+            "memory_ids": None if memory_ids is None else uuid_array(memory_ids),
             "position": position,
             "reported_at": reported_at,
         }

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Any, Final
+from uuid import UUID
 
 from fastapi import Path, Request
 from pydantic import Field
@@ -233,6 +234,11 @@ class OutcomeReport(Body):
     """How a run ended."""
 
     success: Flag = Field(description="Whether the run did what it was to do.")
+    memory_ids: list[UUID] | None = Field(
+        default=None,
+        max_length=1_000,
+        description="The memories that the run went by; only their passages count. Without: all that it recalled.",
+    )
     note: str | None = Field(
         default=None,
         max_length=MAX_NOTE_CHARACTERS,

@@ -39,6 +39,7 @@ _SINCE: Final[Mapping[str, object]] = {
     "expected_position": None,
     "pinned": None,
     "expires_at": None,
+    "memory_ids": None,
 }
 
 
@@ -247,6 +248,7 @@ class ReportOutcomeRequest(WriteRequest):
     run_id: str
     success: bool
     note: str | None
+    memory_ids: tuple[UUID, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

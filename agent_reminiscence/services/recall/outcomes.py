@@ -90,7 +90,7 @@ class RunOutcomes:
         Raises:
             InvalidInputError: An identifier looks like a secret.
             RedactionError: The redactor failed.
-            RunNotFoundError: Nothing that still exists was recorded for the run.
+            RunNotFoundError: Nothing that still exists, or nothing of `memory_ids`, was recorded for the run.
             OutcomeConflictError: Another outcome was reported for it.
             StoreError: The store is unavailable.
         """
@@ -116,13 +116,18 @@ class RunOutcomes:
             payload = RunOutcomeReported(
                 run_id=request.run_id,
                 success=request.success,
+                memory_ids=request.memory_ids,
                 note=request.note,
                 redactions=dict(request.redactions or {}),
             )
-            event = request.event(EventKind.OUTCOME, payload.model_dump(mode="json"), self._clock())
+            # A report of everything reads as it always did.
+            left_out = {"memory_ids"} if request.memory_ids is None else None
+            event = request.event(EventKind.OUTCOME, payload.model_dump(mode="json", exclude=left_out), self._clock())
             await self._projector.record(db, event)
             stored = await self._find_reported(db, request)
-        assert stored is not None
+            if stored is None:
+                # Nothing of the memories that are named was recalled: nothing is written.
+                raise RunNotFoundError(request.external_id, request.run_id)
         return stored
 
     async def _find_reported(self, db: SqlExecutor, request: ReportOutcomeRequest) -> RunOutcome | None:

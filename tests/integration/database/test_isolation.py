@@ -908,6 +908,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "any_follows": _stream,
         "find_waits": lambda w: _stream(w) | {"failed_by": _LATER},
         "was_erased_since": lambda w: _stream(w) | {"position": 0},
+        "has_changed_between": lambda w: _stream(w) | {"after": 0, "until": 1_000},
         "find_speakers": lambda w: _stream(w) | {"speaker_keys": ["robin"]},
         "find_name_keys": lambda w: _stream(w) | {"entity_ids": [w.victim.survivor_id]},
         "find_statements": lambda w: (
@@ -928,7 +929,8 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             _stream(w) | {"run_id": "run-3", "chunk_ids": [w.victim.archived_chunk_id], "position": 1_000}
         ),
         "set_outcome": lambda w: (
-            _stream(w) | {"run_id": "run-2", "success": False, "position": 1_000, "reported_at": _LATER}
+            _stream(w)
+            | {"run_id": "run-2", "success": False, "memory_ids": None, "position": 1_000, "reported_at": _LATER}
         ),
         "read_run": lambda w: _stream(w) | {"run_id": RUN},
     },

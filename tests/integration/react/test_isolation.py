@@ -41,6 +41,7 @@ async def test_no_prompt_holds_anothers_canary(memory: AgentMem, seed: int) -> N
         word = asked.prompt.split()[-1]
         acts = (
             lambda: act("look"),
+            lambda: act("look", "again"),
             lambda: act("store_fact", fact_content=f"The vault of {word} is open."),
             lambda: act("retrieve_facts", query="Which vault is open?"),
             lambda: act("recall_episodes", query="vaults"),
@@ -82,4 +83,4 @@ async def test_no_prompt_holds_anothers_canary(memory: AgentMem, seed: int) -> N
     for pair, response in shown:
         assert [canary for other, canary in canaries.items() if other != pair and canary in response] == []
     second = [asked for asked in brain.asked if not asked.turn][len(pairs) :]
-    assert all("long_term_facts" in asked.prompt and "past_episodes" in asked.prompt for asked in second)
+    assert all("long_term_facts" in asked.prompt and "<lessons>" in asked.prompt for asked in second)

@@ -219,14 +219,19 @@ async def test_a_fact_that_is_unarchived_has_its_time_again(config: MakeConfig) 
 async def test_unused_memories_are_pruned_and_used_ones_are_kept(config: MakeConfig) -> None:
     """A fact that a question was shown stays; one that no question reached for so long goes."""
     clock = _Clock()
-    settings = ReactMemConfig(prune_unused_days=30, fact_retrieval_top_k=1, episode_retrieval_top_k=0)
+    # Too little for both: where all facts fit, every question is shown all of them.
+    settings = ReactMemConfig(
+        prune_unused_days=30, fact_retrieval_top_k=1, episode_retrieval_top_k=0, memory_token_budget=100
+    )
+    about = "of the old mill that stands at the bend of the river"
+    key, oven = f"The key {about} is blue.", f"The oven {about} is broken."
     brain = Brain(lambda _: "noted")
     async with (
         AgentMem(config(), clock=clock) as memory,
         ReactMemService(brain.model, memory, config=settings, clock=clock) as agent,
     ):
         facts = MemoryFacts(memory)
-        for content in ("The key is blue.", "The oven is broken."):
+        for content in (key, oven):
             await facts.store_fact(StoreFactRequest(user="ana", content=content))
         clock.later(days=20)
         await agent.answer(_request("Is the key blue?"))
@@ -237,7 +242,7 @@ async def test_unused_memories_are_pruned_and_used_ones_are_kept(config: MakeCon
         clock.later(days=20)
         second = await agent.lifecycle.maintain("ana")
 
-    assert (first.archived_facts, kept) == (1, ["The key is blue."])
+    assert (first.archived_facts, kept) == (1, [key])
     assert second.archived_facts == 1
 
 

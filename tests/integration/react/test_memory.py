@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -175,8 +176,8 @@ async def test_what_was_learned_is_shown_to_the_next_question(memory: AgentMem) 
         response = await agent.answer(_request("What is one plus one, and which tea does Ana like?"))
 
     prompt = brain.asked[-1].prompt
-    assert "<long_term_facts>- Ana likes tea." in prompt
-    assert "Lesson: Add the larger number first." in prompt
+    assert re.search(r"<long_term_facts>\d{4}-\d\d-\d\d \w+day\n1\. \d\d:\d\d Ana likes tea\.<", prompt)
+    assert "1. Add the larger number first." in prompt
     assert "User asked: What is one plus one?; agent did: used add; result was: three" in prompt
     assert prompt.endswith("What is one plus one, and which tea does Ana like?")
     assert "persistent memory" in brain.asked[-1].instructions
@@ -314,7 +315,7 @@ async def test_the_tools_read_and_store_what_belongs_to_the_run(memory: AgentMem
 
     stored, found, episodes = (step.observation for step in response.steps)
     assert stored == "Stored."
-    assert "- The key is under the blue pot." in found
+    assert re.search(r"\n1\. \d\d:\d\d The key is under the blue pot\.", found)
     assert episodes == "No episodes were found."
     [fact] = await memory.get_active_memories(_SCOPE, key_prefix="fact/")
     assert (fact.content, fact.conversation_id, fact.source) == ("The key is under the blue pot.", "c-1", "agent")
@@ -344,7 +345,7 @@ async def test_each_tool_can_be_switched_off(memory: AgentMem) -> None:
     async with ReactMemService(brain.model, memory, config=config) as agent:
         await agent.answer(_request())
 
-    assert set(brain.asked[0].tools) == {"retrieve_facts", "read_working_memory", "search_working_memory"}
+    assert set(brain.asked[0].tools) == {"retrieve_facts"}
 
 
 async def test_secrets_and_sensitive_facts_are_not_kept(memory: AgentMem) -> None:

@@ -150,7 +150,7 @@ async def test_a_part_of_the_memory_can_be_replaced(memory: AgentMem) -> None:
         shelf.fails = True
         failed = await agent.answer(_REQUEST)
 
-    assert "- Ana has a boat." in brain.asked[0].prompt
+    assert " Ana has a boat." in brain.asked[0].prompt
     assert list(shelf.facts.values()) == ["Ana has a boat.", "Ana has an oar."]
     assert await memory.get_active_memories(default_scope("ana", "default"), key_prefix="fact/") == []
     assert (failed.answer, failed.warnings) == ("done", ("recall: the shelf is locked",))
@@ -212,15 +212,27 @@ async def test_so_can_conversations_and_episodes_with_all_that_happens_to_them(m
     services = replace(
         MemoryServices.of(memory), conversations=notebook, episode_retrieval=notebook, episode_storage=notebook
     )
+    tools: FunctionToolset[Any] = FunctionToolset()
+
+    @tools.tool_plain
+    def look() -> str:
+        """Look around."""
+        return "a boat"
+
     brain = Brain(
-        lambda asked: act("recall_episodes", query="boats") if asked.turn < 1 else "done",
+        lambda asked: act("look") if asked.turn < 1 else "done",
         learn=lambda _: {"success": True, "lessons": ["Look twice."]},
         close=lambda _: {"theme": "boats"},
     )
     shift = timedelta(0)
     config = ReactMemConfig(episode_min_steps=1, conversation_timeout=3_600, max_conversations=1)
     async with ReactMemService(
-        brain.model, memory, services=services, config=config, clock=lambda: datetime.now(UTC) + shift
+        brain.model,
+        memory,
+        toolsets=[tools],
+        services=services,
+        config=config,
+        clock=lambda: datetime.now(UTC) + shift,
     ) as agent:
         for question, conversation in (("one", "c-1"), ("two", "c-1"), ("three", "c-2")):
             await agent.answer(_REQUEST.model_copy(update={"question": question, "conversation_id": conversation}))
@@ -231,7 +243,7 @@ async def test_so_can_conversations_and_episodes_with_all_that_happens_to_them(m
         again = await agent.lifecycle.maintain("ana")
 
     second = next(asked for asked in brain.asked if asked.prompt.endswith("two"))
-    assert "Lesson: Look twice." in second.prompt
+    assert "1. Look twice." in second.prompt
     assert "User asked: one;" in second.prompt
     assert notebook.uses == [True, True, True]
     assert sorted(one.goal for one in notebook.episodes.values()) == ["boats", "boats", "one", "three", "two"]
@@ -326,7 +338,9 @@ async def test_every_text_of_ours_can_be_replaced(memory: AgentMem) -> None:
     model = FunctionModel(reason)
     async with ReactMemService(model, memory, toolsets=[tools], config=config, summary_model=model) as agent:
         for question in ("Was trinkt Ana?", "Was trinkt Ana, Tee?"):
-            await agent.answer(_REQUEST.model_copy(update={"question": question, "state": "Es regnet."}))
+            # The name is known for one of them.
+            asked = {"question": question, "state": "Es regnet.", "user_name": "Ana" if "Tee" in question else ""}
+            await agent.answer(_REQUEST.model_copy(update=asked))
             await agent.drain()
         await agent.lifecycle.end_conversation("ana", "c-1")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pydantic_ai.messages import ModelResponse
+from pydantic_ai.toolsets import FunctionToolset
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.react import (
@@ -35,7 +36,18 @@ def _request(question: str = "Where is the boat?", **given: Any) -> AgentRequest
 
 
 def _searches(asked: Asked) -> ModelResponse | str:
-    return act("search_working_memory", query="boat") if asked.turn < 2 else "at the pier"
+    return act("look", at=asked.turn) if asked.turn < 2 else "at the pier"
+
+
+def _tools() -> FunctionToolset[Any]:
+    tools: FunctionToolset[Any] = FunctionToolset()
+
+    @tools.tool_plain
+    def look(at: int) -> str:
+        """Look at a pier."""
+        return f"There is water at pier {at}."
+
+    return tools
 
 
 def _learns(_: str) -> dict[str, Any]:
@@ -51,7 +63,7 @@ async def test_facts_and_episodes_are_each_recorded_only_if_they_are_wanted(
     """The conversation is recorded in any case, and no model is asked for nothing."""
     brain = Brain(_searches, learn=_learns)
     config = ReactMemConfig(enable_auto_fact_extraction=facts, enable_episode_recording=episodes)
-    async with ReactMemService(brain.model, memory, config=config) as agent:
+    async with ReactMemService(brain.model, memory, toolsets=[_tools()], config=config) as agent:
         await agent.answer(_request())
 
     kept = [str(one.key).partition("/")[0] for one in await memory.get_active_memories(_SCOPE)]
@@ -67,7 +79,9 @@ async def test_whoever_reports_outcomes_can_forbid_the_model_to(memory: AgentMem
     episodes = MemoryEpisodes(memory)
     await episodes.store_episode(StoreEpisodeRequest(user="ana", goal="Where is the boat?", lessons=("Ask Ben.",)))
     config = ReactMemConfig(judge_outcome=judges)
-    async with ReactMemService(Brain(_searches, learn=_learns).model, memory, config=config) as agent:
+    async with ReactMemService(
+        Brain(_searches, learn=_learns).model, memory, toolsets=[_tools()], config=config
+    ) as agent:
         await agent.answer(_request(invocation_id="i-1"))
     reported = await episodes.record_use(RecordUseRequest(user="ana", invocation_id="i-1", success=False))
 
@@ -79,7 +93,9 @@ async def test_no_more_is_shown_than_asked_for_and_the_client_sees_it_only_if_it
     """Facts, episodes and invocations each have a number of their own."""
     for number in range(4):
         await MemoryFacts(memory).store_fact(StoreFactRequest(user="ana", content=f"Boat {number} is red."))
-        await MemoryEpisodes(memory).store_episode(StoreEpisodeRequest(user="ana", goal=f"Paint boat {number}."))
+        await MemoryEpisodes(memory).store_episode(
+            StoreEpisodeRequest(user="ana", goal=f"Paint boat {number}.", lessons=("Sand the boat first.",))
+        )
     brain = Brain(lambda _: "noted")
     numbers: dict[str, Any] = {
         "fact_retrieval_top_k": 2,
@@ -98,7 +114,11 @@ async def test_no_more_is_shown_than_asked_for_and_the_client_sees_it_only_if_it
     assert shown.conversation is not None
     assert (len(shown.facts), len(shown.episodes), len(shown.conversation.invocations)) == (2, 1, 2)
     prompt = brain.asked[-1].prompt
-    assert (prompt.count(" is red. (learned"), prompt.count("Task of"), prompt.count("User asked:")) == (2, 1, 2)
+    assert (prompt.count(" is red. (learned"), prompt.count("Sand the boat first."), prompt.count("User asked:")) == (
+        2,
+        1,
+        2,
+    )
 
 
 async def test_recall_that_takes_too_long_delays_a_question_no_longer(memory: AgentMem) -> None:

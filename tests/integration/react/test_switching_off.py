@@ -16,8 +16,10 @@ from agent_reminiscence.react import (
     DeleteConversationRequest,
     DeleteEpisodeRequest,
     DeleteFactRequest,
+    EndLessonsRequest,
     GetConversationMemoryRequest,
     InvocationSummary,
+    LessonCorrection,
     ListConversationsRequest,
     MemoryServices,
     ReactMemConfig,
@@ -31,6 +33,7 @@ from agent_reminiscence.react import (
     default_scope,
 )
 from agent_reminiscence.react.config import MemoryMode
+from agent_reminiscence.react.facts import fact_id_of
 from agent_reminiscence.react.permission import Permission
 from agent_reminiscence.react.scope import REGISTRY
 from tests.support.brain import Brain, act
@@ -110,6 +113,19 @@ async def test_switching_off_binds_the_services_as_well(memory: AgentMem) -> Non
     assert await _writes(services, "ana") == ["memory_off"] * 3
     used = await services.episode_storage.record_use(RecordUseRequest(user="ana", invocation_id="i", success=True))
     assert used.error is not None
+    facts = await services.fact_retrieval.retrieve_facts(
+        RetrieveFactsRequest(user="ana", query="boat", ids=(fact_id_of("ana has a boat."),))
+    )
+    every = await services.fact_retrieval.retrieve_facts(RetrieveFactsRequest(user="ana", query="boat", room_tokens=99))
+    tasks = await services.episode_retrieval.retrieve_episodes(
+        RetrieveEpisodesRequest(user="ana", query="boat", ids=("any",))
+    )
+    assert isinstance(services.episode_storage, LessonCorrection)
+    ended = await services.episode_storage.end_lessons(
+        EndLessonsRequest(user="ana", episode_id="any", lesson_ids=("any",))
+    )
+    assert [one.error and one.error.reason for one in (facts, every, tasks, ended)] == ["memory_off"] * 4
+    assert not facts.facts + every.facts + tasks.episodes
     assert used.error.message == "the user's memory is switched off; Lifecycle.set_memory switches it on again"
     assert await memory.ledger.head(default_scope("ana", "default")) == head
     assert await _reads(services, "ben") == _ALL

@@ -15,7 +15,7 @@ def test_the_documented_names_and_defaults() -> None:
     """A deployment that sets nothing gets what the documents say."""
     config = ReactMemConfig()
 
-    assert (config.max_iterations, config.working_memory_threshold) == (10, 2_000)
+    assert (config.max_iterations, config.working_memory_threshold) == (10, None)
     assert (config.fact_retrieval_top_k, config.episode_retrieval_top_k) == (5, 3)
     assert config.enable_auto_fact_extraction
     assert config.enable_episode_recording
@@ -57,7 +57,7 @@ def test_kebab_case_and_snake_case_are_the_same() -> None:
         ({"agent-mem": {"memory-mode": "sometimes"}}, "memory-mode"),
         ({"agent-mem": {"working-memory-threshold": 0}}, "working-memory-threshold"),
         ({"agent-mem": {"working-memory-threshold": 1.5}}, "working-memory-threshold"),
-        ({"agent-mem": {"memory-tools": ["forget"]}}, "memory-tools"),
+        ({"agent-mem": {"memory-tools": ["forgot"]}}, "memory-tools"),
         (
             {"agent-mem": {"allow-sensitive": ["helth"]}},
             "no kind of sensitive facts 'helth'; there are secret, health, ",

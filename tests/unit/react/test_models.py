@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from agent_reminiscence.react.lessons import render_episodes
 from agent_reminiscence.react.models import AgentStep, Episode
-from agent_reminiscence.react.rendering import render_episodes
 from agent_reminiscence.react.service_models import StoreEpisodeRequest
 
 _OF: dict[type[Episode | StoreEpisodeRequest], dict[str, Any]] = {
@@ -51,12 +51,12 @@ def test_anything_else_is_refused(given: dict[str, Any]) -> None:
 
 
 def test_a_step_that_is_told_in_words_is_shown_in_words() -> None:
-    """A model can learn from it; a step with a tool is shown as its tool."""
+    """A model can learn from it; a step with a tool is shown as its call."""
     told = ["Took it apart. " + "Slowly. " * 100, AgentStep(thought="why", action="look"), AgentStep()]
     episode = Episode.model_validate(_OF[Episode] | {"steps": told})
 
     shown = render_episodes([episode])
 
     assert "Steps: Took it apart. Slowly." in shown
-    assert "characters more) → look → thought" in shown
+    assert "characters more) → look() → thought" in shown
     assert len(shown) < 500

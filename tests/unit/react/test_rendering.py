@@ -16,7 +16,7 @@ from agent_reminiscence.text.tokens import count_tokens
 
 _DAY = datetime(2026, 1, 1, tzinfo=UTC)
 _PROMPTS = ReactPrompts()
-_TAGS = ("long_term_facts", "past_episodes", "conversation_memory")
+_TAGS = ("long_term_facts", "lessons", "conversation_memory")
 _GAP = "(some invocations in between are not shown)"
 
 
@@ -80,7 +80,8 @@ def test_no_text_leaves_its_tag(text: str) -> None:
     for part, tag in zip(parts, _TAGS, strict=True):
         assert part.content.count(f"</{tag}>") == 1
         assert part.content.endswith(f"</{tag}>")
-    assert parts[0].content.count("\n") == 1 + 4
+    # The heading, the day, and a line for each.
+    assert parts[0].content.count("\n") == 1 + 5
 
 
 def test_nothing_remembered_is_nothing_shown() -> None:
@@ -89,9 +90,12 @@ def test_nothing_remembered_is_nothing_shown() -> None:
 
 
 def _entries(parts: Sequence[TextContent]) -> list[str]:
-    """What is remembered, one by one, without headings and tags: an episode has several lines."""
+    """What is remembered, one by one, without headings, days and tags: the lessons of a task follow its line."""
     entries: list[str] = []
     for part in parts:
         body = re.sub(r"^<\w+>|</\w+>$", "", part.content.split(":\n", 1)[1])
-        entries += re.split(r"\n(?! )", body)
+        # The number of a fact or lesson says only how many are shown before it.
+        lines = re.sub(r"(?m)^\d+\. (?=\d\d:\d\d )", "", body)
+        entries += re.split(r"\n(?!#)", re.sub(r"\n\d+\. ", "\n#. ", lines))
+    return [one for one in entries if not re.fullmatch(r"\d{4}-\d\d-\d\d \w+day", one)]
     return entries

@@ -109,10 +109,10 @@ def test_if_there_are_too_many_the_newest_have_lines_and_the_model_is_told_of_th
 def test_a_line_tells_the_calls_of_one_turn_apart() -> None:
     """As `read_working_memory` counts them."""
     working = WorkingMemory("find it", _NOW, _words)
-    working.append([_step(1, 400), _step(2, 400)], _NOW)
-    working.append([_step(3, 400)], _NOW)
+    for turn in range(1, 12):
+        working.append([_step(2 * turn - 1, 100), _step(2 * turn, 100)], _NOW)
 
-    digest = working.compress(1_000, 1).digest
+    digest = working.compress(2_000, 1).digest
 
     assert '- turn 1, step 2: look({"at": 2}) → seen-2' in digest
 
@@ -132,8 +132,9 @@ def test_a_note_says_how_the_result_begins() -> None:
 def test_the_newest_turns_stay_word_for_word_as_long_as_they_fit_into_four_fifths_of_the_threshold(
     sizes: list[int], threshold: int, keep_recent: int
 ) -> None:
-    """As the guide says, whatever came before them."""
+    """As the guide says, whatever came before them; what was set aside once stays so."""
     working = WorkingMemory("find it", _NOW, _words)
+    before: set[tuple[int, int]] = set()
     for number, size in enumerate(sizes, start=1):
         working.append([_step(number, size)], _NOW)
 
@@ -144,7 +145,79 @@ def test_the_newest_turns_stay_word_for_word_as_long_as_they_fit_into_four_fifth
         if sum(newest) <= threshold * 0.8 - 1:
             first = number - len(newest) + 1
             assert view.first_turn <= first
-            assert not [place for place in view.set_aside if place[0] >= first]
+            assert not [place for place in view.set_aside.keys() - before if place[0] >= first]
+        before = set(view.set_aside)
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 1_500), min_size=1, max_size=3), min_size=1, max_size=30),
+    st.integers(400, 3_000),
+    st.integers(1, 5),
+)
+def test_no_result_gives_way_for_a_gain_of_less_than_200_tokens(
+    turns: list[list[int]], threshold: int, keep_recent: int
+) -> None:
+    """But in the newest turn, if it alone is too long."""
+    working = WorkingMemory("find it", _NOW, _words)
+    before: set[tuple[int, int]] = set()
+    for number, sizes in enumerate(turns, start=1):
+        working.append([_step(number, size) for size in sizes], _NOW)
+
+        view = working.compress(threshold, keep_recent)
+
+        for turn, step in view.set_aside.keys() - before:
+            gain = max(turns[turn - 1][step - 1], 1) - _words(view.set_aside[turn, step])
+            assert gain >= 200 or (turn == number and sum(sizes) + 4 * len(sizes) > threshold * 0.8 - 1)
+        before = set(view.set_aside)
+
+
+def test_the_result_that_gains_most_gives_way_first_and_no_more_than_needed() -> None:
+    """A short file with the one rule that matters stays, and a long log goes, though the file is older."""
+    rule = "Deploy with the flag --canary. " * 15
+    working = WorkingMemory("deploy it", _NOW)
+    for name, content in (
+        ("README", rule),
+        ("log", "The build was fine. " * 260),
+        ("notes", "Look at the log first. " * 60),
+        ("status", "All is well. " * 60),
+    ):
+        working.append([AgentStep(action="read", arguments={"file": name}, observation=content)], _NOW)
+    assert 100 < count_tokens(rule) < 200
+
+    view = working.compress(2_000, 3)
+
+    assert (view.first_turn, list(view.set_aside), view.digest) == (1, [(2, 1)], "")
+    assert working.observation(2) == "The build was fine. " * 260
+
+
+def test_results_of_the_newest_turns_stay_while_older_ones_are_enough() -> None:
+    """The longest of all is new, and what is older makes room."""
+    working = _filled(2, words=500)
+    working.append([_step(3, words=900)], _NOW)
+    working.append([_step(4, words=300)], _NOW)
+
+    view = working.compress(2_000, 2)
+
+    assert (view.first_turn, sorted(view.set_aside)) == (1, [(1, 1), (2, 1)])
+    assert view.tokens <= 2_000 * 0.8
+
+
+def test_the_digest_keeps_what_the_model_thought() -> None:
+    """Its conclusions are in no tool's result, so nothing could give them back."""
+    working = WorkingMemory("deploy it", _NOW)
+    for number in range(1, 61):
+        thought = f"So host {number} is the one to spare." if number == 3 else ""
+        working.append([AgentStep(thought=thought, action="ping", observation="It answers. " * 10)], _NOW)
+        if number == 4:
+            working.append([AgentStep(thought="I have two left.")], _NOW)
+        digest = working.compress(900, 1).digest
+        if number == 30:
+            few = digest
+
+    for shown in (few, digest):
+        assert "(thought: So host 3 is the one to spare.)" in shown
+        assert "- turn 5: (thought: I have two left.)" in shown
+    assert "search_working_memory" in digest
 
 
 def test_a_compression_leaves_room_for_what_comes() -> None:

@@ -72,7 +72,12 @@ unnest((m.chunk_ids || CASE WHEN m.segments = 0 THEN '{}' ELSE ARRAY(
 -- name: layout_chunks
 -- A portion of the chunks that tile a memory's text, in text order, also those that ended as duplicates or for good.
 SELECT c.chunk_id, c.content, c.speaker, c.tier, c.importance, c.confidence, c.estimate, c.source, c.memory_version,
-    c.start_date, c.said_at AS first_said, c.said_starts, c.said_dates, c.metadata::text AS metadata, c.superseded_at IS NOT NULL AND c.duplicate_of IS NULL AS has_ended
+    c.start_date, c.said_at AS first_said, c.said_starts, c.said_dates, c.metadata::text AS metadata, c.superseded_at IS NOT NULL AND c.duplicate_of IS NULL AS has_ended,
+    -- By the event that brought it in.
+    EXISTS (
+        SELECT FROM memory_event AS e
+        WHERE e.external_id = $(external_id)p AND e.position = c.number >> 20 AND e.kind = 'memory.cut'
+    ) AS is_piece
 FROM active_memory AS m
 CROSS JOIN LATERAL {include layout}
 CROSS JOIN LATERAL (
@@ -227,6 +232,22 @@ WHERE c.external_id = $(external_id)p AND c.chunk_id = rating.chunk_id
         OR c.tier <> 'longterm' AND c.tier <> coalesce($(tier)p::text, c.tier)
     );
 
+-- part: outdated
+-- A chunk c is marked as probably out of date since a moment or earlier, and the newer words still stand.
+EXISTS (
+    SELECT
+    FROM outdated_chunk AS o
+    JOIN memory_chunk AS newer ON newer.external_id = $(external_id)p AND newer.chunk_id = o.by_chunk
+    WHERE o.external_id = $(external_id)p AND o.chunk_id = c.chunk_id AND o.since <= {moment}
+        AND (newer.superseded_at IS NULL OR newer.duplicate_of IS NOT NULL)
+)
+
+-- part: said_by_mine
+coalesce(mine.said_at, mine.start_date)
+
+-- part: asked_moment
+asked.moment
+
 -- name: find_twins
 -- For each new chunk in a portion of a memory's text: the oldest live consolidated chunk of another memory with the
 -- same text and speaker that is trusted no less and holds at the moment from which it would represent both.
@@ -235,7 +256,7 @@ FROM active_memory AS m
 CROSS JOIN LATERAL {include layout}
 CROSS JOIN LATERAL (
     -- OFFSET 0: looked up one by one. A plan made before tables were analysed compared every chunk with every other.
-    SELECT chunk_id, folded_hash, speaker_key, confidence, start_date FROM memory_chunk
+    SELECT chunk_id, folded_hash, speaker_key, confidence, start_date, said_at FROM memory_chunk
     WHERE external_id = $(external_id)p AND chunk_id = layout.chunk_id AND tier = 'active' AND superseded_at IS NULL
     OFFSET 0
 ) AS mine
@@ -247,6 +268,8 @@ CROSS JOIN LATERAL (
         AND derived_from IS NULL
         AND speaker_key IS NOT DISTINCT FROM mine.speaker_key AND confidence >= mine.confidence
         AND start_date <= greatest(mine.start_date, $(moment)p)
+        -- What was said again is not out of date with it.
+        AND NOT {include outdated moment=said_by_mine}
         -- What expires would take the others along.
         AND NOT EXISTS (
             SELECT FROM active_memory AS e
@@ -259,7 +282,7 @@ WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p
 ORDER BY mine.chunk_id;
 
 -- name: find_known_texts
--- Which of these texts, in folded form, are said by live chunks that hold at a moment or later. If a memory is to say them,
+-- Which of these texts, in folded form, are said by live chunks that hold at a moment or later and are not out of date by then. If a memory is to say them,
 -- what another one says that expires does not count. Nor does, with without_prefix, what a memory says whose key begins so.
 SELECT DISTINCT asked.digest AS folded_hash
 FROM unnest($(folded_hashes)p::text[], $(moments)p::timestamptz[]) AS asked (digest, moment)
@@ -270,6 +293,7 @@ CROSS JOIN LATERAL (
     OFFSET 0
 ) AS c
 WHERE (c.end_date IS NULL OR c.end_date > asked.moment) AND c.chunk_id <> ALL($(ignored)p::uuid[])
+    AND NOT {include outdated moment=asked_moment}
     AND ($(memory_id)p::uuid IS NULL OR c.memory_id = $(memory_id)p::uuid OR NOT EXISTS (
         SELECT FROM active_memory AS e
         WHERE e.external_id = $(external_id)p AND e.memory_id = c.memory_id AND e.expires_at IS NOT NULL

@@ -79,7 +79,7 @@ ORDER BY p.name;
 -- Not a promotion, a count of uses or a call of a model: they change nothing that a text could say.
 e.kind IN (
     'memory.created', 'memory.updated', 'memory.appended', 'memory.archived', 'memory.unarchived', 'memory.consolidated',
-    'memory.ended', 'memory.entities_merged', 'memory.entities_unmerged', 'memory.relationship_ended',
+    'memory.ended', 'memory.outdated', 'memory.entities_merged', 'memory.entities_unmerged', 'memory.relationship_ended',
     'memory.entity_stated', 'memory.relationship_stated')
 
 -- part: failed_for_profile

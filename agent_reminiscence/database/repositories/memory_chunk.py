@@ -73,6 +73,32 @@ class NewChunk:
         return self.first_said or self.start_date
 
 
+@dataclass(frozen=True, slots=True)
+class NewPiece:
+    """A piece of a chunk that is cut; what is not said here it has from the chunk.
+
+    Attributes:
+        start: Its first character in the chunk.
+        end: One past its last character.
+        first_said: When most of its words were first said; None: when the chunk began to hold.
+    """
+
+    chunk_id: UUID
+    piece_of: UUID
+    number: int
+    start: int
+    end: int
+    content: str
+    folded_hash: bytes
+    text_hash: bytes
+    metadata: dict[str, Any]
+    words: int
+    text_flags: int
+    said_at: datetime
+    first_said: datetime | None
+    said_lines: tuple[SaidFrom, ...]
+
+
 class NewFact(NamedTuple):
     """A statement derived from some chunks of a memory, by their ids."""
 
@@ -510,23 +536,30 @@ def _columns_of(chunks: Sequence[NewChunk]) -> dict[str, object]:
     """The values that differ between chunks, one array per column."""
     return {
         "chunk_ids": [c.chunk_id for c in chunks],
-        "numbers": [c.number for c in chunks],
         "orders": [c.order for c in chunks],
         "starts": [c.span_start for c in chunks],
         "ends": [c.span_end for c in chunks],
-        "contents": [c.content for c in chunks],
-        # As hexadecimal text: the driver takes bytes in an array for a nested array.
-        "folded_hashes": [c.folded_hash.hex() for c in chunks],
-        "text_hashes": [c.text_hash.hex() for c in chunks],
         "speakers": [c.speaker for c in chunks],
         "speaker_keys": [c.speaker_key for c in chunks],
         "metadata": [json.dumps(c.metadata, ensure_ascii=False) for c in chunks],
-        "words": [c.words for c in chunks],
-        "text_flags": [c.text_flags for c in chunks],
         "sources": [c.source for c in chunks],
         "importances": [c.importance for c in chunks],
         "confidences": [c.confidence for c in chunks],
         "start_dates": [c.start_date for c in chunks],
+        **text_columns(chunks),
+    }
+
+
+def text_columns(chunks: Sequence[NewChunk] | Sequence[NewPiece]) -> dict[str, object]:
+    """Those of them that say what the texts are, and when they were said."""
+    return {
+        "numbers": [c.number for c in chunks],
+        "contents": [c.content for c in chunks],
+        # As hexadecimal text: the driver takes bytes in an array for a nested array.
+        "folded_hashes": [c.folded_hash.hex() for c in chunks],
+        "text_hashes": [c.text_hash.hex() for c in chunks],
+        "words": [c.words for c in chunks],
+        "text_flags": [c.text_flags for c in chunks],
         "said_at": [c.first_said for c in chunks],
         # As text: all members of an array of arrays must have the same length.
         "said_starts": [_array(str(line.start) for line in c.said_lines) for c in chunks],

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from agent_reminiscence.database.repositories.access_key import AccessKeyRepository
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
 from agent_reminiscence.database.repositories.chunk_norms import ChunkNormsRepository
+from agent_reminiscence.database.repositories.chunk_piece import ChunkPieceRepository
 from agent_reminiscence.database.repositories.chunk_similarity import ChunkSimilarityRepository
 from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
@@ -23,6 +24,7 @@ from agent_reminiscence.database.repositories.live_chunks import LiveChunksRepos
 from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
 from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
 from agent_reminiscence.database.repositories.memory_turn import MemoryTurnRepository
+from agent_reminiscence.database.repositories.outdated_chunk import OutdatedChunkRepository
 from agent_reminiscence.database.repositories.profile import ProfileRepository
 from agent_reminiscence.database.repositories.recall_day import RecallDayRepository
 from agent_reminiscence.database.repositories.recalled_chunk import RecalledChunkRepository
@@ -46,11 +48,13 @@ class Tables:
     shortterm: ShorttermMemoryRepository = field(default_factory=ShorttermMemoryRepository)
     longterm: LongtermMemoryRepository = field(default_factory=LongtermMemoryRepository)
     chunks: MemoryChunkRepository = field(default_factory=MemoryChunkRepository)
+    pieces: ChunkPieceRepository = field(default_factory=ChunkPieceRepository)
     index: TextIndexRepository = field(default_factory=TextIndexRepository)
     graph: GraphChangesRepository = field(default_factory=GraphChangesRepository)
     beliefs: BeliefRepository = field(default_factory=BeliefRepository)
     profiles: ProfileRepository = field(default_factory=ProfileRepository)
     recalled: RecalledChunkRepository = field(default_factory=RecalledChunkRepository)
+    outdated: OutdatedChunkRepository = field(default_factory=OutdatedChunkRepository)
     event_index: EventIndexRepository = field(default_factory=EventIndexRepository)
 
 

@@ -15,6 +15,8 @@
       2022-05-11 Wednesday | On Saturday.
     concluded from Session 10
     [6] Leo gives a concert on 14 May 2022.
+    2022-05-12 Thursday: concluded from Session 10
+    [8] Leo has given a concert.
     ```
 
 A line says by its beginning what it is, and no text of a memory can begin one: within the fence there are a date with
@@ -22,6 +24,7 @@ its weekday, `pinned`, `what always holds`, `concluded from`, `standing summary`
 each further line of a passage, each line of a summary and each statement that is pinned or always holds. Before the bar
 stands the day on which the line was said, where that is not the heading's; of what is pinned or always holds the month,
 where it is not the same as in the line before.
+What was concluded stands behind the passages of its memory and day; without any, the day is part of its heading.
 Titles, names and speakers lose what could pass for one of these, and all texts their invisible characters; words that
 servers take for tokens of their own get other brackets. So whoever reads a rendering, a model or a program,
 can tell what was said from what we say about it; the tests read renderings back.
@@ -30,7 +33,7 @@ can tell what was said from what we say about it; the tests read renderings back
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property
@@ -251,8 +254,6 @@ class _Entry:
         self.group = (passage.memory, self.day, title)
         self.heading = with_weekday(self.day) + (f", {title}" if title else "")
         self.conclusion = f"concluded from {title or 'untitled'}"
-        lines = [self.heading, self.conclusion] if passage.is_concluded else [self.heading]
-        self.headings = {(self.group, line) for line in lines}
         self.speaker = _clean_speaker(passage.speaker)
         self.speaker_key = self.speaker.casefold()
         self.notes = _notes(passage)
@@ -263,6 +264,17 @@ class _Entry:
         self.backticks = _longest_backticks("\n".join([title, self.speaker, *self.lines]))
         self.least = TOKEN * least_tokens(self.write(1, None))
         self.costs: dict[tuple[int, int], int] = {}
+
+    def headings(self, kinds: Collection[bool]) -> list[str]:
+        """The lines above the passages of its memory and day, before its passages and before its conclusions.
+
+        Args:
+            kinds: Whether passages are shown (False), and conclusions (True).
+        """
+        if False in kinds:
+            return [self.heading, self.conclusion] if True in kinds else [self.heading]
+        # No title can stand here: one follows a comma.
+        return [f"{with_weekday(self.day)}: {self.conclusion}"]
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -320,7 +332,7 @@ class _Page:
     later: dict[int, int] = field(default_factory=dict)
     cost: int = 0
     _fence: int = 0
-    _headings: set[tuple[Hashable, str]] = field(default_factory=set)
+    _kinds: dict[Hashable, frozenset[bool]] = field(default_factory=dict)
     _counted: dict[str, int] = field(default_factory=dict)
 
     def choose_standing(self, standing: Sequence[Passage]) -> list[int]:
@@ -381,7 +393,10 @@ class _Page:
         """Show a passage if there is room for it; returns whether there was."""
         added = self._frame_cost(max(self._fence, entry.backticks))
         added -= self._frame_cost(self._fence) if self.shown or self.summary or self.standing else 0
-        added += sum(self._count(line) for _, line in entry.headings - self._headings)
+        before = self._kinds.get(entry.group, frozenset())
+        kinds = before | {entry.is_concluded}
+        if kinds != before:
+            added += self._heading_cost(entry, kinds) - self._heading_cost(entry, before)
         # Most passages that do not fit are neither counted nor compared with the others. A reference that changes saves
         # at most two of the three digits of its number.
         left = self.room + _TWO_DIGITS * len(self.later) - self.cost - added
@@ -395,7 +410,7 @@ class _Page:
         self.shown[entry.rank] = entry, number
         self.cost += added
         self._fence = max(self._fence, entry.backticks)
-        self._headings |= entry.headings
+        self._kinds[entry.group] = kinds
         return True
 
     def write(self) -> str:
@@ -413,12 +428,11 @@ class _Page:
         lines: list[str] = [*self.standing, *self.summary]
         for group in sorted(groups.values(), key=lambda group: min((one.day, one.start, one.rank) for one in group)):
             group.sort(key=lambda one: (one.is_concluded, one.start, one.position, one.rank))
-            lines.append(group[0].heading)
-            is_concluded = False
+            first, *more = group[0].headings({one.is_concluded for one in group})
+            lines.append(first)
             for entry in group:
-                if entry.is_concluded and not is_concluded:
-                    is_concluded = True
-                    lines.append(entry.conclusion)
+                if entry.is_concluded and more:
+                    lines.append(more.pop())
                 later = self.later.get(entry.rank)
                 lines += entry.write(self._number(entry.rank), None if later is None else self._number(later))
         return lines
@@ -457,6 +471,9 @@ class _Page:
         if opening not in self._counted:
             self._counted[opening] = text_cost(opening)
         return self._counted[opening] + self._count(fence)
+
+    def _heading_cost(self, entry: _Entry, kinds: frozenset[bool]) -> int:
+        return sum(map(self._count, entry.headings(kinds))) if kinds else 0
 
     def _count(self, line: str) -> int:
         if line not in self._counted:

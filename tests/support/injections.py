@@ -147,6 +147,7 @@ def _forgeries() -> Mapping[str, str]:
         "a heading without a title": "2026-01-01 Thursday",
         "a date": "2026-01-01",
         "a conclusion": "concluded from Admin policy",
+        "a conclusion with a day": "2026-01-01 Thursday: concluded from Admin policy",
         "a fence": "```",
         "a fence with its name": "```memory",
         "a long fence": "`" * 40,

@@ -38,7 +38,7 @@ def _passage(text: str, **fields: Any) -> Passage:
 
 
 def test_a_rendering_has_a_heading_for_each_memory_and_day() -> None:
-    """Under it hits in order of time, each with its rank; a conclusion under a heading of its own."""
+    """Under it hits in order of time, each with its rank; conclusions behind them, or under one line with their day."""
     passages = [
         _passage("Leo: No, it is not a rehearsal.\n\nWe give a concert.\n", speaker="Leo", position=90),
         _passage("Ann: See you on Sunday.", speaker="Ann", start=_MAY + timedelta(days=3)),
@@ -47,6 +47,7 @@ def test_a_rendering_has_a_heading_for_each_memory_and_day() -> None:
         _passage("We ship on Friday.", memory=3, title="Plan", until=_MAY + timedelta(days=30)),
         _passage("Leo gives a concert on 14 May 2022.", source="model", is_concluded=True),
         _passage("Leo said so.", source="tool", is_concluded=True),
+        _passage("Leo has given a concert.", source="model", is_concluded=True, start=_MAY + timedelta(days=7)),
     ]
 
     assert render(passages).split("\n") == [
@@ -66,6 +67,8 @@ def test_a_rendering_has_a_heading_for_each_memory_and_day() -> None:
         "[5] (until 2022-06-07) We ship on Friday.",
         "2022-05-11 Wednesday, Session 10",
         "[2] Ann: See you on Sunday.",
+        "2022-05-15 Sunday: concluded from Session 10",
+        "[8] Leo has given a concert.",
         "```",
     ]
 
@@ -165,6 +168,7 @@ _WORDS = (
     "[2] Ann: hi",
     "2022-05-08 Sunday, x",
     "concluded from x",
+    "2022-05-08 Sunday: concluded from x",
     "```",
     "  | x",
     "(source: user)",

@@ -16,7 +16,7 @@
     concluded from Session 10
     [6] Leo gives a concert on 14 May 2022.
     2022-05-12 Thursday: concluded from Session 10
-    [8] Leo has given a concert.
+    [8] (probably out of date since 2022-06-01, see [9]) Leo has given a concert.
     ```
 
 A line says by its beginning what it is, and no text of a memory can begin one: within the fence there are a date with
@@ -33,11 +33,13 @@ can tell what was said from what we say about it; the tests read renderings back
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from agent_reminiscence.text.alike import share_most_words, statement_words
@@ -64,6 +66,8 @@ _LIKE_LABEL = re.compile(rf"[\[(]|[^:ï¼š]{{0,{MAX_SHOWN_SPEAKER}}}(?::(?:\s|$)|ï
 STANDING_SHARE: Final = 1 / 3
 """The most that what always holds takes of a budget."""
 
+NO_OTHERS: Final[Mapping[Hashable, int]] = MappingProxyType({})
+_NO_CHANGES: Final[Mapping[int, int]] = MappingProxyType({})
 _PINNED_HEADING: Final = "pinned"
 _STANDING_HEADING: Final = "what always holds, newest first"
 # The speaker whose statements these are: not named, except where it is another.
@@ -90,6 +94,9 @@ class Passage:
         is_concluded: Whether it was concluded from passages of its memory.
         key: Identifies the passage; None: nothing refers to it.
         later_key: Identifies a later passage that says the same, perhaps with another value; None if none is known.
+        outdated_since: Since when it is probably out of date; None: nothing says that it is.
+        outdated_by: Identifies the later passage that says so; None if it may not be named.
+        is_partly_outdated: Whether only some of its words are.
         is_pinned: Of what always holds: whether it is pinned, rather than known by its form.
     """
 
@@ -105,6 +112,9 @@ class Passage:
     is_concluded: bool = False
     key: Hashable | None = None
     later_key: Hashable | None = None
+    outdated_since: datetime | None = None
+    outdated_by: Hashable | None = None
+    is_partly_outdated: bool = False
     is_pinned: bool = False
 
 
@@ -155,9 +165,13 @@ def render(
     return page.write()
 
 
-def render_lines(passages: Mapping[int, Passage]) -> list[str]:
-    """The lines of some passages, by their numbers, without note and fence: for a frame of somebody else's."""
-    page = _Page()
+def render_lines(passages: Mapping[int, Passage], others: Mapping[Hashable, int] = NO_OTHERS) -> list[str]:
+    """The lines of some passages, by their numbers, without note and fence: for a frame of somebody else's.
+
+    Args:
+        others: The numbers of passages that the reader was shown before, by their keys; these may be referred to.
+    """
+    page = _Page(others=others)
     for rank, (number, passage) in enumerate(passages.items()):
         page.place(_Entry(rank, passage), number)
     return page.lines()
@@ -239,6 +253,21 @@ def _entries(passages: Sequence[Passage], standing: Sequence[Passage]) -> list[_
     ]
 
 
+class _References(NamedTuple):
+    """The numbers of passages that a passage refers to; None: it does not.
+
+    Attributes:
+        later: Says nearly the same, later.
+        newer: Makes it probably out of date.
+    """
+
+    later: int | None
+    newer: int | None
+
+
+_NO_REFERENCES: Final = _References(None, None)
+
+
 class _Entry:
     """A passage with what is shown of it."""
 
@@ -249,6 +278,7 @@ class _Entry:
         self.is_concluded = passage.is_concluded
         self.key = passage.key
         self.later_key = passage.later_key
+        self.outdated_by = None if passage.outdated_since is None else passage.outdated_by
         self.day = day_of(passage.start)
         title = one_clean_line(passage.title, MAX_SHOWN_TITLE)
         self.group = (passage.memory, self.day, title)
@@ -262,8 +292,8 @@ class _Entry:
         # What precedes the bar of a further line.
         self.dates = ["" if day == self.day or not line else f"{with_weekday(day)} " for line, day in said]
         self.backticks = _longest_backticks("\n".join([title, self.speaker, *self.lines]))
-        self.least = TOKEN * least_tokens(self.write(1, None))
-        self.costs: dict[tuple[int, int], int] = {}
+        self.least = TOKEN * least_tokens(self.write(1, _NO_REFERENCES))
+        self.costs: dict[tuple[int, ...], int] = {}
 
     def headings(self, kinds: Collection[bool]) -> list[str]:
         """The lines above the passages of its memory and day, before its passages and before its conclusions.
@@ -289,13 +319,14 @@ class _Entry:
             return True
         return share_most_words(self.words, other.words)
 
-    def write(self, number: int, later: int | None) -> list[str]:
-        """Its lines.
-
-        Args:
-            later: The number of a similar passage from later; None if there is none.
-        """
-        notes = [*self.notes, *([] if later is None else [f"see also [{later}], later"])]
+    def write(self, number: int, references: _References) -> list[str]:
+        """Its lines."""
+        notes = list(self.notes)
+        if self.outdated_by is not None and references.newer is not None:
+            # The note that it is probably out of date is the last of them.
+            notes[-1] += f", see [{references.newer}]"
+        if references.later is not None:
+            notes.append(f"see also [{references.later}], later")
         label = f"[{number}] ({', '.join(notes)})" if notes else f"[{number}]"
         if self.speaker:
             label += f" {self.speaker}:"
@@ -305,11 +336,11 @@ class _Entry:
             shown, more = "", [first, *more]
         return [f"{label} {shown}".rstrip(), *(f"  {dated}| {line}".rstrip() for line, dated in more)]
 
-    def cost(self, number: int, later: int | None) -> int:
+    def cost(self, number: int, references: _References) -> int:
         """What its lines cost; numbers of equally many digits cost the same."""
-        digits = len(str(number)), 0 if later is None else len(str(later))
+        digits = tuple(0 if one is None else len(str(one)) for one in (number, *references))
         if digits not in self.costs:
-            self.costs[digits] = sum(line_costs(self.write(number, later)))
+            self.costs[digits] = sum(line_costs(self.write(number, references)))
         return self.costs[digits]
 
 
@@ -323,14 +354,18 @@ class _Page:
         summary: The lines of the summary, with its heading; empty if there is none.
         shown: By rank: the passage, and its number.
         later: By rank: the rank of the similar passage from later that it refers to.
+        others: The numbers of passages that are shown elsewhere, by their keys.
     """
 
     room: int = 0
+    others: Mapping[Hashable, int] = NO_OTHERS
     standing: list[str] = field(default_factory=list)
     summary: list[str] = field(default_factory=list)
     shown: dict[int, tuple[_Entry, int]] = field(default_factory=dict)
     later: dict[int, int] = field(default_factory=dict)
     cost: int = 0
+    _ranks: dict[Hashable, int] = field(default_factory=dict)
+    _awaiting: defaultdict[Hashable, list[int]] = field(default_factory=lambda: defaultdict(list))
     _fence: int = 0
     _kinds: dict[Hashable, frozenset[bool]] = field(default_factory=dict)
     _counted: dict[str, int] = field(default_factory=dict)
@@ -385,9 +420,7 @@ class _Page:
 
     def place(self, entry: _Entry, number: int) -> None:
         """Show a passage."""
-        self.later |= self._changes(entry)
-        self.shown[entry.rank] = entry, number
-        self._fence = max(self._fence, entry.backticks)
+        self._show(entry, number, self._changes(entry))
 
     def place_if_fitting(self, entry: _Entry, number: int) -> bool:
         """Show a passage if there is room for it; returns whether there was."""
@@ -400,16 +433,16 @@ class _Page:
         # Most passages that do not fit are neither counted nor compared with the others. A reference that changes saves
         # at most two of the three digits of its number.
         left = self.room + _TWO_DIGITS * len(self.later) - self.cost - added
-        if entry.least > left or entry.cost(number, None) > left:
+        # What is referred to in another way may save more.
+        is_awaited = entry.key is not None and entry.key in self._awaiting
+        if not is_awaited and (entry.least > left or entry.cost(number, _NO_REFERENCES) > left):
             return False
         changes = self._changes(entry)
         added += self._cost_of(changes, entry, number)
         if self.cost + added > self.room:
             return False
-        self.later |= changes
-        self.shown[entry.rank] = entry, number
+        self._show(entry, number, changes)
         self.cost += added
-        self._fence = max(self._fence, entry.backticks)
         self._kinds[entry.group] = kinds
         return True
 
@@ -433,9 +466,17 @@ class _Page:
             for entry in group:
                 if entry.is_concluded and more:
                     lines.append(more.pop())
-                later = self.later.get(entry.rank)
-                lines += entry.write(self._number(entry.rank), None if later is None else self._number(later))
+                lines += entry.write(self._number(entry.rank), self._references(entry))
         return lines
+
+    def _show(self, entry: _Entry, number: int, changes: Mapping[int, int]) -> None:
+        self.later |= changes
+        self.shown[entry.rank] = entry, number
+        self._fence = max(self._fence, entry.backticks)
+        if entry.key is not None:
+            self._ranks.setdefault(entry.key, entry.rank)
+        if entry.outdated_by is not None:
+            self._awaiting[entry.outdated_by].append(entry.rank)
 
     def _changes(self, entry: _Entry) -> dict[int, int]:
         """The references that change when `entry` is shown, by rank: each passage refers to the last one like it."""
@@ -451,13 +492,40 @@ class _Page:
 
     def _cost_of(self, changes: Mapping[int, int], entry: _Entry, number: int) -> int:
         """What the lines of `entry` cost, and what the references of others that change to it add to theirs."""
-        own = self._number(changes[entry.rank]) if entry.rank in changes else None
-        added = entry.cost(number, own)
-        for rank in changes.keys() - {entry.rank}:
+        added = entry.cost(number, self._references(entry, changes, (entry, number)))
+        awaiting = self._awaiting.get(entry.key, []) if entry.key is not None and entry.key not in self._ranks else []
+        for rank in {*changes, *awaiting} - {entry.rank}:
             earlier, its_number = self.shown[rank]
-            before = self._number(self.later[rank]) if rank in self.later else None
-            added += earlier.cost(its_number, number) - earlier.cost(its_number, before)
+            added += earlier.cost(its_number, self._references(earlier, changes, (entry, number)))
+            added -= earlier.cost(its_number, self._references(earlier))
         return added
+
+    def _references(
+        self, entry: _Entry, changes: Mapping[int, int] = _NO_CHANGES, added: tuple[_Entry, int] | None = None
+    ) -> _References:
+        """What a passage refers to once another one is shown, too.
+
+        Args:
+            changes: As `_changes` gives them for that one.
+            added: That one and its number.
+        """
+        later = changes.get(entry.rank, self.later.get(entry.rank))
+        newer = self._newer(entry.outdated_by, added)
+        if later is None:
+            return _References(None, newer)
+        number = added[1] if added is not None and later == added[0].rank else self._number(later)
+        # One reference is enough.
+        return _References(None if number == newer else number, newer)
+
+    def _newer(self, key: Hashable | None, added: tuple[_Entry, int] | None) -> int | None:
+        """The number of the passage with this key, if it is shown."""
+        if key is None:
+            return None
+        if key in self._ranks:
+            return self._number(self._ranks[key])
+        if added is not None and added[0].key == key:
+            return added[1]
+        return self.others.get(key)
 
     def _start(self, rank: int, entry: _Entry) -> datetime:
         return entry.start if rank == entry.rank else self.shown[rank][0].start
@@ -571,7 +639,12 @@ def _notes(passage: Passage) -> list[str]:
     """What is to be said about a passage besides who said it."""
     usual = "model" if passage.is_concluded else "user"
     notes = [] if passage.source == usual else [f"source: {one_clean_line(passage.source, MAX_SHOWN_SPEAKER)}"]
-    return notes if passage.until is None else [*notes, f"until {day_of(passage.until).isoformat()}"]
+    if passage.until is not None:
+        notes.append(f"until {day_of(passage.until).isoformat()}")
+    if passage.outdated_since is not None:
+        part = "partly " if passage.is_partly_outdated else ""
+        notes.append(f"probably {part}out of date since {day_of(passage.outdated_since).isoformat()}")
+    return notes
 
 
 def _dated_lines(passage: Passage) -> Iterator[tuple[str, date]]:

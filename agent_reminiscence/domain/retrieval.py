@@ -26,6 +26,17 @@ WEAK_MATCH: Final = "Weak match: these passages come closest, and may be about s
 _HIT_COLUMNS: Final = ("match", "said", "title", "speaker", "content")
 
 
+class Outdated(FrozenModel):
+    """Says that a hit is probably out of date: something newer seems to contradict it. It may be wrong."""
+
+    since: datetime = Field(description="When the newer words were said.")
+    by: UUID | None = Field(default=None, description="The hit that says them; None if it is not among the hits.")
+    start: int | None = Field(
+        default=None, description="The first character of `content` that is meant, from 0; None: all of it."
+    )
+    end: int | None = Field(default=None, description="The character after the last; None: all of it.")
+
+
 class SearchHit(FrozenModel):
     """A chunk that answers a query, or a fact that a model derived from chunks.
 
@@ -97,6 +108,11 @@ class SearchHit(FrozenModel):
     later: UUID | None = Field(
         default=None,
         description="The hit that says the same later, perhaps with another value; None if none of the best does.",
+    )
+    outdated: Outdated | None = Field(
+        default=None,
+        description="Whether it is probably out of date, as known at `known_at`; None: nothing says so. Such a hit ranks"
+        " lower, and below the newer one.",
     )
     is_pinned: bool = Field(
         default=False, description="Whether its memory is pinned; only in `standing`, False among the hits."
@@ -329,6 +345,9 @@ def as_passage(hit: SearchHit) -> Passage:
         is_concluded=bool(hit.derived_from),
         key=hit.chunk_id,
         later_key=hit.later,
+        outdated_since=None if hit.outdated is None else hit.outdated.since,
+        outdated_by=None if hit.outdated is None else hit.outdated.by,
+        is_partly_outdated=hit.outdated is not None and hit.outdated.start is not None,
         is_pinned=hit.is_pinned,
     )
 

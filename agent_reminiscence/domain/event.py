@@ -32,6 +32,7 @@ class EventKind(StrEnum):
     CONSOLIDATED = "memory.consolidated"
     PROMOTED = "memory.promoted"
     ENDED = "memory.ended"
+    OUTDATED = "memory.outdated"
     ENTITIES_MERGED = "memory.entities_merged"
     ENTITIES_UNMERGED = "memory.entities_unmerged"
     RELATIONSHIP_ENDED = "memory.relationship_ended"

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_validator
 
 from agent_reminiscence.config.constants import (
     FORM_VERSION,
@@ -484,12 +484,53 @@ class MemoryPromoted(StrictModel):
     chunks: tuple[Promotion, ...]
 
 
+class ChunkPiece(StrictModel):
+    """A part of a chunk that is cut. It is a chunk itself from then on."""
+
+    id: UUID
+    start: int = Field(ge=0, description="Its first character in the chunk, counted from 0.")
+    end: int = Field(description="One past its last character.")
+    is_over: bool = Field(default=False, exclude_if=_is_empty, description="Whether it ends; omitted if it stays.")
+    items: tuple[UUID, ...] = Field(
+        default=(),
+        exclude_if=_is_empty,
+        description="The entities and relationships that it names, of those that the chunk names; omitted if unknown."
+        " What no piece of a cut is known to name, all that stay do.",
+    )
+    duplicate_of: UUID | None = Field(
+        default=None,
+        exclude_if=_is_empty,
+        description="The piece of another memory whose words it repeats; omitted if it stands for itself.",
+    )
+
+
+def _tiled(pieces: tuple[ChunkPiece, ...]) -> tuple[ChunkPiece, ...]:
+    starts, ends = [piece.start for piece in pieces], [piece.end for piece in pieces]
+    if starts != [0, *ends[:-1]] or any(end <= start for start, end in zip(starts, ends, strict=True)):
+        raise ValueError("the pieces of a chunk must follow each other from its first character on")
+    if len({piece.is_over for piece in pieces}) != 2:
+        raise ValueError("of the pieces of a chunk that is cut, some must be over and some must stay")
+    return pieces
+
+
+class ChunkCut(StrictModel):
+    """A chunk of which only a part ends."""
+
+    chunk: UUID
+    pieces: Annotated[tuple[ChunkPiece, ...], AfterValidator(_tiled)] = Field(
+        description="All of it, in order, cut where a part that is over begins or ends."
+    )
+
+
 class MemoryEnded(StrictModel):
     """Payload of `memory.ended`: passages of a memory leave current searches; its text is unchanged."""
 
     memory_id: UUID
     reason: EndReason
-    chunks: tuple[UUID, ...]
+    chunks: tuple[UUID, ...] = Field(description="Those that end whole.")
+    cuts: tuple[ChunkCut, ...] = Field(
+        default=(), exclude_if=_is_empty, description="Those of which a part ends; omitted if there are none."
+    )
     duplicates: tuple[Duplicate, ...] = Field(
         default=(), description="Chunks that ended earlier as duplicates of these; they do not come back."
     )
@@ -497,6 +538,42 @@ class MemoryEnded(StrictModel):
     ttl_days: float | None = Field(default=None, description="That tier's time to live, in days.")
     limit: int | None = Field(default=None, description="The maximum number of live chunks, if these were pruned.")
     by: tuple[UUID, ...] = Field(default=(), description="Newer chunks that contradict or replace them.")
+    why: str | None = Field(default=None, description="Reason given by the model that proposed it.")
+    rests_on: _RestsOn = ()
+
+
+class OutdatedPart(StrictModel):
+    """What is probably out of date: a chunk, or a part of it."""
+
+    chunk: UUID = Field(description="A chunk of the memory, or a fact drawn from one.")
+    start: int | None = Field(
+        default=None,
+        ge=0,
+        exclude_if=_is_none,
+        description="First character of the part in the chunk, counted from 0; omitted: the whole chunk.",
+    )
+    end: int | None = Field(
+        default=None, exclude_if=_is_none, description="One past its last character; omitted: the whole chunk."
+    )
+
+    @model_validator(mode="after")
+    def _check_span(self) -> Self:
+        if (self.start is None) != (self.end is None):
+            raise ValueError("a part needs both its start and its end")
+        if self.start is not None and self.end is not None and self.end <= self.start:
+            raise ValueError(f"a part from {self.start} to {self.end} has no characters")
+        return self
+
+
+class MemoryOutdated(StrictModel):
+    """Payload of `memory.outdated`: passages of a memory are probably out of date since the event occurred.
+
+    They stay, and searches find them.
+    """
+
+    memory_id: UUID
+    parts: tuple[OutdatedPart, ...] = Field(min_length=1)
+    by: UUID = Field(description="The newer chunk that they seem to contradict.")
     why: str | None = Field(default=None, description="Reason given by the model that proposed it.")
     rests_on: _RestsOn = ()
 
@@ -651,6 +728,7 @@ PAYLOADS: Mapping[str, type[BaseModel]] = {
     EventKind.CONSOLIDATED: MemoryConsolidated,
     EventKind.PROMOTED: MemoryPromoted,
     EventKind.ENDED: MemoryEnded,
+    EventKind.OUTDATED: MemoryOutdated,
     EventKind.ENTITIES_MERGED: EntitiesMerged,
     EventKind.ENTITIES_UNMERGED: EntitiesUnmerged,
     EventKind.RELATIONSHIP_ENDED: RelationshipEnded,

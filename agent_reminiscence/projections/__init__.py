@@ -21,6 +21,7 @@ from agent_reminiscence.projections.ended import apply_ended
 from agent_reminiscence.projections.entities_merged import apply_entities_merged
 from agent_reminiscence.projections.entities_unmerged import apply_entities_unmerged
 from agent_reminiscence.projections.outcomes import apply_outcome, apply_recalled
+from agent_reminiscence.projections.outdated import apply_outdated
 from agent_reminiscence.projections.profiles import (
     apply_profile_defined,
     apply_profile_removed,
@@ -45,6 +46,7 @@ HANDLERS: Mapping[str, Handler] = {
     EventKind.CONSOLIDATED: apply_consolidated,
     EventKind.PROMOTED: apply_promoted,
     EventKind.ENDED: apply_ended,
+    EventKind.OUTDATED: apply_outdated,
     EventKind.ENTITIES_MERGED: apply_entities_merged,
     EventKind.ENTITIES_UNMERGED: apply_entities_unmerged,
     EventKind.RELATIONSHIP_ENDED: apply_relationship_ended,

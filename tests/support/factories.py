@@ -26,9 +26,11 @@ from agent_reminiscence.domain.payloads import (
     GraphChanges,
     GraphErased,
     MemoryConsolidated,
+    MemoryOutdated,
     MemoryRecalled,
     ModelAsked,
     ModelUsage,
+    OutdatedPart,
     ProfileCitation,
     ProfileDefined,
     ProfileRemoved,
@@ -181,6 +183,7 @@ async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
     log_id = await _log(memory, external_id)
     await _summarise(memory, external_id, archived.id)
     await _learn(memory, external_id, told_id, chunk_id)
+    await _outdate(memory, external_id, told_id, by=draft.id)
     return Tenant(
         external_id=external_id,
         memory_id=first.id,
@@ -405,6 +408,24 @@ async def _learn(memory: AgentMem, external_id: str, memory_id: UUID, chunk_id: 
     for run_id, chunk_ids in ((RUN, (first, chunk_id)), ("run-2", (first,))):
         await record_event(memory, external_id, EventKind.RECALLED, MemoryRecalled(run_id=run_id, chunks=chunk_ids))
     await memory.admin.report_outcome(external_id, RUN, success=True, note="The mill was found.", actor="clerk")
+
+
+async def _outdate(memory: AgentMem, external_id: str, memory_id: UUID, *, by: UUID) -> None:
+    """Mark the first words of a memory as probably out of date since another one was created."""
+    first, newer = [
+        UUID(event.payload["chunks"][0]["id"])
+        for wanted in (memory_id, by)
+        for event in await memory.ledger.read(external_id, kinds=[EventKind.CREATED])
+        if event.payload.get("memory_id") == str(wanted)
+    ]
+    outdated = MemoryOutdated(
+        memory_id=memory_id,
+        parts=(OutdatedPart(chunk=first, start=0, end=4),),
+        by=newer,
+        why="The mill was sold.",
+        rests_on=(by,),
+    )
+    await record_event(memory, external_id, EventKind.OUTDATED, outdated)
 
 
 async def _let_a_memory_expire(memory: AgentMem, external_id: str) -> None:

@@ -19,6 +19,7 @@ EVENT_WORDS: Final[Mapping[str, str]] = {
     EventKind.CONSOLIDATED: "consolidated",
     EventKind.PROMOTED: "promoted",
     EventKind.ENDED: "ended",
+    EventKind.OUTDATED: "outdated",
     EventKind.ENTITIES_MERGED: "merged",
     EventKind.ENTITIES_UNMERGED: "unmerged",
     EventKind.RELATIONSHIP_ENDED: "relationship ended",
@@ -149,7 +150,17 @@ def _ended(payload: _Payload) -> str:
         "replaced": "something newer replaces them",
     }.get(payload["reason"], payload["reason"])
     why = f" “{shortened(payload['why'])}”" if payload.get("why") else ""
-    return f"Ended {counted(len(payload.get('chunks', ())), 'passage')}: {reason}.{why}"
+    whole = counted(len(payload["chunks"]), "passage") if payload.get("chunks") else ""
+    cuts = payload.get("cuts", ())
+    ended = sum(bool(piece.get("is_over")) for cut in cuts for piece in cut["pieces"])
+    parts = f"{counted(ended, 'part')} of {counted(len(cuts), 'passage')}" if cuts else ""
+    return f"Ended {' and '.join(filter(None, [whole, parts])) or '0 passages'}: {reason}.{why}"
+
+
+def _outdated(payload: _Payload) -> str:
+    chunks = {part["chunk"] for part in payload["parts"]}
+    why = f" “{shortened(payload['why'])}”" if payload.get("why") else ""
+    return f"Marked {counted(len(chunks), 'passage')} as probably out of date; they stay.{why}"
 
 
 def _merged(payload: _Payload) -> str:
@@ -228,6 +239,7 @@ _SENTENCES: Final[Mapping[str, Callable[[_Payload], str]]] = {
     EventKind.CONSOLIDATED: _consolidated,
     EventKind.PROMOTED: _promoted,
     EventKind.ENDED: _ended,
+    EventKind.OUTDATED: _outdated,
     EventKind.ENTITIES_MERGED: _merged,
     EventKind.ENTITIES_UNMERGED: lambda _: "An entity is separate again.",
     EventKind.RELATIONSHIP_ENDED: _relationship_ended,

@@ -39,17 +39,21 @@ class PlannedFact(NamedTuple):
 
 
 class PlannedEnding(NamedTuple):
-    """A chunk, stored or new, that a new one shows to be over.
+    """A chunk, stored or new, that a new one shows to be over, in whole or in part.
 
     Attributes:
         by: The index of that new one.
         said_at: When its words that do so were said.
+        span: The characters of the chunk that are over, from 0, the end not included; None: the whole chunk.
+        is_hard: Whether they end. Otherwise they stay, and are marked as probably out of date.
     """
 
     chunk_id: UUID
     by: int
     said_at: datetime
     why: str
+    span: tuple[int, int] | None = None
+    is_hard: bool = True
 
 
 class PlannedRelationshipEnding(NamedTuple):

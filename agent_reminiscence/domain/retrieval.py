@@ -111,8 +111,8 @@ class SearchHit(FrozenModel):
     )
     outdated: Outdated | None = Field(
         default=None,
-        description="Whether it is probably out of date, as known at `known_at`; None: nothing says so. Such a hit ranks"
-        " lower, and below the newer one.",
+        description="Whether it is probably out of date, as known at `known_at`; None: nothing says so. Such a hit"
+        " ranks lower, and below the newer one.",
     )
     is_pinned: bool = Field(
         default=False, description="Whether its memory is pinned; only in `standing`, False among the hits."

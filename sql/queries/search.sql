@@ -397,7 +397,7 @@ CROSS JOIN LATERAL (
 
 -- name: find_outdated
 -- The marks on those of some chunks that are probably out of date, with the number of the newer chunk. Of a mark on a part also
--- its words, and what else the chunk says. A chunk that was said again later than the newer one is not out of date.
+-- its words, and what else the chunk says.
 SELECT mark.number, mark.since, mark.by_chunk, newer.number AS by_number, mark.span_start, mark.span_end,
     substr(c.content, mark.span_start + 1, mark.span_end - mark.span_start) AS part,
     left(c.content, mark.span_start) || ' ' || substr(c.content, mark.span_end + 1) AS rest
@@ -413,14 +413,7 @@ CROSS JOIN LATERAL (
 ) AS mark
 CROSS JOIN LATERAL (
     SELECT number FROM memory_chunk WHERE external_id = $(external_id)p AND chunk_id = mark.by_chunk OFFSET 0
-) AS newer
-WHERE NOT EXISTS (
-    SELECT
-    FROM memory_chunk AS again
-    WHERE again.external_id = $(external_id)p AND again.duplicate_of = mark.chunk_id
-        AND coalesce(again.said_at, again.start_date) > mark.since AND again.recorded_at <= $(known_at)p::timestamptz
-        AND ($(as_of)p::timestamptz IS NULL OR again.start_date <= $(as_of)p::timestamptz)
-);
+) AS newer;
 
 -- part: still_shown
 -- Those of some chunks that may still be hits. A repetition that stands for what it repeats has ended.

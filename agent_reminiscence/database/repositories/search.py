@@ -182,7 +182,7 @@ class ChunkWeights(NamedTuple):
     failures: NDArray[np.int64]
 
 
-class OutdatedMark(NamedTuple):
+class HitMark(NamedTuple):
     """Says that a chunk, or a part of it, is probably out of date.
 
     Attributes:
@@ -456,8 +456,8 @@ class SearchRepository:
 
     async def find_outdated(
         self, db: SqlExecutor, request: SearchRequest, numbers: NDArray[np.int64] | Sequence[int]
-    ) -> list[OutdatedMark]:
-        """Return what says at the request's moment that some chunks are probably out of date; of one it may be several."""
+    ) -> list[HitMark]:
+        """Return what says at the request's moment that some chunks are out of date; of one it may be several."""
         params = {
             "external_id": request.external_id,
             "as_of": request.as_of,
@@ -465,7 +465,7 @@ class SearchRepository:
             "numbers": bigint_array(np.asarray(numbers, dtype=np.int64)),
         }
         return [
-            OutdatedMark(
+            HitMark(
                 row["number"],
                 row["since"],
                 UUID(row["by_chunk"]),

@@ -13,27 +13,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent_reminiscence.database.connection import Row
-from agent_reminiscence.database.repositories.search import OutdatedMark
+from agent_reminiscence.database.repositories.search import HitMark
 from agent_reminiscence.domain.retrieval import Outdated, SearchHit
 from agent_reminiscence.text.words import analyse
 
 OUTDATED_SHARE: Final = 0.6
 """What is probably out of date keeps this share of its score."""
 
-type Marks = Mapping[int, OutdatedMark]
+type Marks = Mapping[int, HitMark]
 """The mark of each chunk that counts for a question, by the chunk's number."""
 
 # A text without its own language is read as English.
 _DEFAULT_LANGUAGES: Final = ("en",)
 
 
-def choose_marks(marks: Iterable[OutdatedMark], query: str, languages: Sequence[str]) -> Marks:
+def choose_marks(marks: Iterable[HitMark], query: str, languages: Sequence[str]) -> Marks:
     """The mark of each chunk that says most about the question: of the whole chunk, or of the part asked about.
 
     Of several, the newest.
     """
     asked: frozenset[str] | None = None
-    chosen: dict[int, tuple[tuple[float, object], OutdatedMark]] = {}
+    chosen: dict[int, tuple[tuple[float, object], HitMark]] = {}
     for mark in marks:
         if mark.part is None:
             told = 1.0
@@ -46,7 +46,7 @@ def choose_marks(marks: Iterable[OutdatedMark], query: str, languages: Sequence[
     return {number: mark for number, (_, mark) in chosen.items()}
 
 
-def _share_asked(mark: OutdatedMark, asked: frozenset[str], languages: Sequence[str]) -> float:
+def _share_asked(mark: HitMark, asked: frozenset[str], languages: Sequence[str]) -> float:
     """How much more of the question the part has than the rest of its chunk, from -1 to 1."""
     part, rest = (_terms(text or "", languages) for text in (mark.part, mark.rest))
     return len(asked & part - rest) / max(1, len(asked)) - len(asked & rest - part) / max(1, len(asked))
@@ -81,7 +81,7 @@ def with_newer(indices: NDArray[np.intp], numbers: NDArray[np.int64], marks: Mar
 
 
 def newer_among(numbers: NDArray[np.int64], marks: Marks) -> list[tuple[int, int]]:
-    """The places in `numbers` of what is out of date and of the newer one, in the order in which the newer were said."""
+    """The places in `numbers` of what is out of date and of the newer one, as `order_of` takes them."""
     places = {number: place for place, number in enumerate(numbers.tolist())}
     pairs = [
         (mark.since, places[mark.number], places[mark.by_number])
@@ -92,7 +92,7 @@ def newer_among(numbers: NDArray[np.int64], marks: Marks) -> list[tuple[int, int
 
 
 def order_of(scores: NDArray[np.float64], newer: Sequence[tuple[int, int]]) -> list[int]:
-    """The places of some chunks, best first, each newer one above what it makes out of date.
+    """The places of some chunks, best first, each newer one where what it makes out of date would stand.
 
     Args:
         scores: Best first.
@@ -101,8 +101,10 @@ def order_of(scores: NDArray[np.float64], newer: Sequence[tuple[int, int]]) -> l
     raised = scores.tolist()
     generation = [0] * len(raised)
     for older, by in newer:
-        if raised[by] <= raised[older]:
-            raised[by], generation[by] = raised[older], max(generation[by], generation[older] + 1)
+        # Of a newer one that is out of date itself, the place that it was given.
+        place = raised[older] if generation[older] else raised[older] / OUTDATED_SHARE
+        if raised[by] <= place:
+            raised[by], generation[by] = place, max(generation[by], generation[older] + 1)
     return sorted(range(len(raised)), key=lambda place: (-raised[place], -generation[place], place))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -16,7 +17,7 @@ from agent_reminiscence.domain.said import SaidFrom
 from agent_reminiscence.domain.shown import as_table, one_line
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.text.rendering import Passage, Summary, render
+from agent_reminiscence.text.rendering import Passage, Summary, outdated_note, render
 
 NO_MATCH: Final = "No passage matches this."
 WEAK_MATCH: Final = "Weak match: these passages come closest, and may be about something else."
@@ -350,6 +351,19 @@ def as_passage(hit: SearchHit) -> Passage:
         is_partly_outdated=hit.outdated is not None and hit.outdated.start is not None,
         is_pinned=hit.is_pinned,
     )
+
+
+def outdated_words(hit: SearchHit, hits: Sequence[SearchHit]) -> str | None:
+    """What a program shows of a hit that is probably out of date; None of any other.
+
+    Args:
+        hits: Those of the result, which are numbered from 1.
+    """
+    if hit.outdated is None:
+        return None
+    ranks = {one.chunk_id: rank for rank, one in enumerate(hits, start=1)}
+    newer = None if hit.outdated.by is None else ranks.get(hit.outdated.by)
+    return outdated_note(hit.outdated.since, is_partly=hit.outdated.start is not None, newer=newer)
 
 
 def _cells(hit: SearchHit) -> tuple[object, ...]:

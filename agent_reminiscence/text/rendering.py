@@ -224,6 +224,16 @@ def split_recalled(text: str) -> list[tuple[str, bool]]:
     return [part for part in [*parts, (text[end:], False)] if part[0]]
 
 
+def outdated_note(since: datetime, *, is_partly: bool, newer: int | None = None) -> str:
+    """What is said of something that is probably out of date.
+
+    Args:
+        newer: The number of the passage that says so; None if it is not shown.
+    """
+    see = "" if newer is None else f", see [{newer}]"
+    return f"probably {'partly ' if is_partly else ''}out of date since {day_of(since).isoformat()}{see}"
+
+
 def one_clean_line(text: str, most: int) -> str:
     """`text` cleaned, on one line, with parentheses for square brackets, cut to `most` characters."""
     line = " ".join(clean(_BREAK.sub(" ", text)).translate(_BRACKETS).split())
@@ -278,7 +288,9 @@ class _Entry:
         self.is_concluded = passage.is_concluded
         self.key = passage.key
         self.later_key = passage.later_key
+        self.outdated_since = passage.outdated_since
         self.outdated_by = None if passage.outdated_since is None else passage.outdated_by
+        self.is_partly_outdated = passage.is_partly_outdated
         self.day = day_of(passage.start)
         title = one_clean_line(passage.title, MAX_SHOWN_TITLE)
         self.group = (passage.memory, self.day, title)
@@ -322,9 +334,8 @@ class _Entry:
     def write(self, number: int, references: _References) -> list[str]:
         """Its lines."""
         notes = list(self.notes)
-        if self.outdated_by is not None and references.newer is not None:
-            # The note that it is probably out of date is the last of them.
-            notes[-1] += f", see [{references.newer}]"
+        if self.outdated_since is not None:
+            notes.append(outdated_note(self.outdated_since, is_partly=self.is_partly_outdated, newer=references.newer))
         if references.later is not None:
             notes.append(f"see also [{references.later}], later")
         label = f"[{number}] ({', '.join(notes)})" if notes else f"[{number}]"
@@ -622,6 +633,9 @@ def _standing_lines(passage: Passage, before: Passage | None) -> list[str]:
     is_first = before is None or before.is_pinned != passage.is_pinned
     month = _month(passage)
     notes = [*([] if not is_first and before is not None and _month(before) == month else [month]), *_notes(passage)]
+    if passage.outdated_since is not None:
+        # Without a number: what always holds stands before all that have one.
+        notes.append(outdated_note(passage.outdated_since, is_partly=passage.is_partly_outdated))
     beginning = f"  {', '.join(notes)} |" if notes else _MORE
     line = f"{beginning} {_standing_text(passage)}".rstrip()
     return [_PINNED_HEADING if passage.is_pinned else _STANDING_HEADING, line] if is_first else [line]
@@ -641,9 +655,6 @@ def _notes(passage: Passage) -> list[str]:
     notes = [] if passage.source == usual else [f"source: {one_clean_line(passage.source, MAX_SHOWN_SPEAKER)}"]
     if passage.until is not None:
         notes.append(f"until {day_of(passage.until).isoformat()}")
-    if passage.outdated_since is not None:
-        part = "partly " if passage.is_partly_outdated else ""
-        notes.append(f"probably {part}out of date since {day_of(passage.outdated_since).isoformat()}")
     return notes
 
 

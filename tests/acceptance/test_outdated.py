@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -34,8 +35,8 @@ async def _tell(memory: AgentMem, tenant: str, *more: str, old: str = _OLD) -> N
         await memory.create_active_memory(tenant, "Log", text, occurred_at=_DAY_1 + timedelta(hours=1))
 
 
-async def _ask(memory: AgentMem, tenant: str, query: str = _QUESTION, **arguments: object) -> RetrievalResult:
-    return await memory.retrieve_memories(tenant, query, **arguments)  # type: ignore[arg-type]
+async def _ask(memory: AgentMem, tenant: str, query: str = _QUESTION, /, **arguments: Any) -> RetrievalResult:
+    return await memory.retrieve_memories(tenant, query, **arguments)
 
 
 def _place(result: RetrievalResult, words: str) -> int:

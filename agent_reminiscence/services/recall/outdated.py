@@ -17,7 +17,7 @@ from agent_reminiscence.database.repositories.search import HitMark
 from agent_reminiscence.domain.retrieval import Outdated, SearchHit
 from agent_reminiscence.text.words import analyse
 
-OUTDATED_SHARE: Final = 0.6
+OUTDATED_SHARE: Final = 0.8
 """What is probably out of date keeps this share of its score."""
 
 type Marks = Mapping[int, HitMark]

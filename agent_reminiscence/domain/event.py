@@ -31,6 +31,7 @@ class EventKind(StrEnum):
     UNARCHIVED = "memory.unarchived"
     CONSOLIDATED = "memory.consolidated"
     PROMOTED = "memory.promoted"
+    CUT = "memory.cut"
     ENDED = "memory.ended"
     OUTDATED = "memory.outdated"
     ENTITIES_MERGED = "memory.entities_merged"

@@ -490,17 +490,17 @@ class ChunkPiece(StrictModel):
     id: UUID
     start: int = Field(ge=0, description="Its first character in the chunk, counted from 0.")
     end: int = Field(description="One past its last character.")
-    is_over: bool = Field(default=False, exclude_if=_is_empty, description="Whether it ends; omitted if it stays.")
     items: tuple[UUID, ...] = Field(
         default=(),
         exclude_if=_is_empty,
         description="The entities and relationships that it names, of those that the chunk names; omitted if unknown."
-        " What no piece of a cut is known to name, all that stay do.",
+        " What no piece of a chunk is known to name, all of them do.",
     )
-    duplicate_of: UUID | None = Field(
-        default=None,
+    facts: tuple[UUID, ...] = Field(
+        default=(),
         exclude_if=_is_empty,
-        description="The piece of another memory whose words it repeats; omitted if it stands for itself.",
+        description="The facts that rest on it, of those that rest on the chunk; omitted if unknown. What is known to"
+        " rest on no piece of a chunk, rests on all of them.",
     )
 
 
@@ -508,18 +508,28 @@ def _tiled(pieces: tuple[ChunkPiece, ...]) -> tuple[ChunkPiece, ...]:
     starts, ends = [piece.start for piece in pieces], [piece.end for piece in pieces]
     if starts != [0, *ends[:-1]] or any(end <= start for start, end in zip(starts, ends, strict=True)):
         raise ValueError("the pieces of a chunk must follow each other from its first character on")
-    if len({piece.is_over for piece in pieces}) != 2:
-        raise ValueError("of the pieces of a chunk that is cut, some must be over and some must stay")
     return pieces
 
 
 class ChunkCut(StrictModel):
-    """A chunk of which only a part ends."""
+    """A chunk that is cut into pieces, because a part of it is over."""
 
     chunk: UUID
     pieces: Annotated[tuple[ChunkPiece, ...], AfterValidator(_tiled)] = Field(
-        description="All of it, in order, cut where a part that is over begins or ends."
+        min_length=2, description="All of it, in order."
     )
+
+
+class MemoryCut(StrictModel):
+    """Payload of `memory.cut`: pieces take the place of chunks; the memory's text is unchanged, and nothing ends.
+
+    What is over ends by `memory.ended` afterwards. This event does not say why, so that it can stay when the memory
+    that was the reason is erased: later events name the pieces.
+    """
+
+    memory_id: UUID
+    cuts: tuple[ChunkCut, ...] = Field(min_length=1)
+    form_version: int = FORM_VERSION
 
 
 class MemoryEnded(StrictModel):
@@ -527,10 +537,7 @@ class MemoryEnded(StrictModel):
 
     memory_id: UUID
     reason: EndReason
-    chunks: tuple[UUID, ...] = Field(description="Those that end whole.")
-    cuts: tuple[ChunkCut, ...] = Field(
-        default=(), exclude_if=_is_empty, description="Those of which a part ends; omitted if there are none."
-    )
+    chunks: tuple[UUID, ...]
     duplicates: tuple[Duplicate, ...] = Field(
         default=(), description="Chunks that ended earlier as duplicates of these; they do not come back."
     )
@@ -727,6 +734,7 @@ PAYLOADS: Mapping[str, type[BaseModel]] = {
     EventKind.UNARCHIVED: MemoryUnarchived,
     EventKind.CONSOLIDATED: MemoryConsolidated,
     EventKind.PROMOTED: MemoryPromoted,
+    EventKind.CUT: MemoryCut,
     EventKind.ENDED: MemoryEnded,
     EventKind.OUTDATED: MemoryOutdated,
     EventKind.ENTITIES_MERGED: EntitiesMerged,

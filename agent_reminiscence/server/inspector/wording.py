@@ -18,6 +18,7 @@ EVENT_WORDS: Final[Mapping[str, str]] = {
     EventKind.UNARCHIVED: "unarchived",
     EventKind.CONSOLIDATED: "consolidated",
     EventKind.PROMOTED: "promoted",
+    EventKind.CUT: "cut",
     EventKind.ENDED: "ended",
     EventKind.OUTDATED: "outdated",
     EventKind.ENTITIES_MERGED: "merged",
@@ -150,11 +151,12 @@ def _ended(payload: _Payload) -> str:
         "replaced": "something newer replaces them",
     }.get(payload["reason"], payload["reason"])
     why = f" “{shortened(payload['why'])}”" if payload.get("why") else ""
-    whole = counted(len(payload["chunks"]), "passage") if payload.get("chunks") else ""
-    cuts = payload.get("cuts", ())
-    ended = sum(bool(piece.get("is_over")) for cut in cuts for piece in cut["pieces"])
-    parts = f"{counted(ended, 'part')} of {counted(len(cuts), 'passage')}" if cuts else ""
-    return f"Ended {' and '.join(filter(None, [whole, parts])) or '0 passages'}: {reason}.{why}"
+    return f"Ended {counted(len(payload.get('chunks', ())), 'passage')}: {reason}.{why}"
+
+
+def _cut(payload: _Payload) -> str:
+    pieces = sum(len(cut["pieces"]) for cut in payload["cuts"])
+    return f"Cut {counted(len(payload['cuts']), 'passage')} into {pieces:,}, because a part is over."
 
 
 def _outdated(payload: _Payload) -> str:
@@ -238,6 +240,7 @@ _SENTENCES: Final[Mapping[str, Callable[[_Payload], str]]] = {
     EventKind.UNARCHIVED: lambda payload: f"Back on the active list, at version {payload['version']}.",
     EventKind.CONSOLIDATED: _consolidated,
     EventKind.PROMOTED: _promoted,
+    EventKind.CUT: _cut,
     EventKind.ENDED: _ended,
     EventKind.OUTDATED: _outdated,
     EventKind.ENTITIES_MERGED: _merged,

@@ -43,10 +43,19 @@ CREATE FUNCTION outdated_marks(tenant text, as_of timestamptz, known_at timestam
 AS $function$
     SELECT o.chunk_id, older.number, o.span_start, o.span_end, o.since, newer.chunk_id, o.position
     FROM reminiscence.outdated_chunk AS o
-    JOIN reminiscence.memory_chunk AS older ON older.external_id = tenant AND older.chunk_id = o.chunk_id
-    JOIN reminiscence.memory_chunk AS said ON said.external_id = tenant AND said.chunk_id = o.by_chunk
-    JOIN reminiscence.memory_chunk AS newer
-        ON newer.external_id = tenant AND newer.chunk_id = coalesce(said.duplicate_of, said.chunk_id)
+    -- Looked up one by one: a join might read every chunk of the tenant for each mark.
+    CROSS JOIN LATERAL (
+        SELECT * FROM reminiscence.memory_chunk WHERE external_id = tenant AND chunk_id = o.chunk_id OFFSET 0
+    ) AS older
+    CROSS JOIN LATERAL (
+        SELECT coalesce(duplicate_of, chunk_id) AS chunk_id
+        FROM reminiscence.memory_chunk
+        WHERE external_id = tenant AND chunk_id = o.by_chunk
+        OFFSET 0
+    ) AS said
+    CROSS JOIN LATERAL (
+        SELECT * FROM reminiscence.memory_chunk WHERE external_id = tenant AND chunk_id = said.chunk_id OFFSET 0
+    ) AS newer
     WHERE o.external_id = tenant AND (as_of IS NULL OR o.since <= as_of AND o.recorded_at <= known_at)
         AND reminiscence.chunk_is_visible(
             older.recorded_at, older.superseded_at, older.start_date, older.end_date, older.corrected_at,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agent_reminiscence import AgentMem, Filter, RetrievalResult, SearchHit
+from tests.support.endings import Said, consolidate_ending
 from tests.support.outdated import mark
 from tests.support.rendered import Rendered, read_rendering, read_standing
 
@@ -218,3 +219,38 @@ async def test_a_wish_may_be_out_of_date(memory: AgentMem, tenant: str) -> None:
     (wish,) = result.standing
     assert wish.outdated is not None
     assert "  2026-03, probably out of date since 2026-03-09 | Please always" in result.as_prompt()
+
+
+@pytest.mark.parametrize("is_part", [False, True])
+async def test_an_ending_that_is_not_certain_leaves_a_mark(memory: AgentMem, tenant: str, is_part: bool) -> None:
+    """A consolidation was told what is over, but not for sure: everything is found, and says what is known of it."""
+    both = f"{_OLD} {_PARKING}"
+    old = await memory.create_active_memory(tenant, "Office", both, occurred_at=_DAY_1)
+    await memory.admin.consolidate(tenant, old.id)
+    new = await memory.create_active_memory(tenant, "News", _NEW, occurred_at=_DAY_8)
+
+    await consolidate_ending(memory, tenant, new.id, [Said(old.id, _OLD, is_part=is_part, is_hard=False)])
+
+    closing, parking = await _ask(memory, tenant), await _ask(memory, tenant, "What does parking cost a day?")
+    assert [_place(closing, _NEW), _place(closing, _OLD)] == [0, 1]
+    assert (mark_ := _hit(closing, _OLD).outdated) is not None
+    assert (mark_.since, mark_.by) == (_DAY_8, _hit(closing, _NEW).chunk_id)
+    assert (mark_.start, mark_.end) == ((0, len(_OLD)) if is_part else (None, None))
+    assert ("outdated" in _hit(parking, _PARKING).score_parts) != is_part
+    assert _read(closing, _OLD).is_partly_outdated == is_part
+    assert (await memory.admin.verify(tenant)).ok
+
+
+@pytest.mark.thorough
+async def test_a_profile_quotes_what_is_probably_out_of_date_last(memory: AgentMem, tenant: str) -> None:
+    """And the other one first, where only one of them has room."""
+    old, new = "Ida lives in a small flat in Porto.", "Ida lives in a big house in Faro."
+    await memory.create_active_memory(tenant, "Ida", old, occurred_at=_DAY_1)
+    await memory.create_active_memory(tenant, "Ida", new, occurred_at=_DAY_8)
+    await mark(memory, tenant, old, new, since=_DAY_8)
+
+    await memory.admin.profiles.define(tenant, "ida", question="Who is Ida?", max_tokens=50)
+    profile = await memory.admin.profiles.refresh(tenant, "ida")
+
+    assert profile.text is not None
+    assert new in profile.text.split("\n")[0]

@@ -221,6 +221,10 @@ bench-answers: $(BENCH) ## Ask a model about what was recalled, beside BM25. DAT
 bench-prompts: $(BENCH) ## Count the tokens that each agent is sent. Asks no model.
 	@$(RUN) benchmarks.prompts $(BENCH_ARGS)
 
+.PHONY: bench-outdated
+bench-outdated: $(BENCH) ## Measure what marks of what is probably out of date do to recall, right ones and wrong ones.
+	@$(RUN) benchmarks.outdated $(BENCH_ARGS)
+
 .PHONY: bench-entities
 bench-entities: bench-data $(BENCH) ## Sample the extractor's names, to judge by hand, and time it. DATA=folder
 	@$(RUN) benchmarks.entities --data "$(DATA)" $(BENCH_ARGS)

@@ -172,7 +172,7 @@ class _Written(BaseModel):
             # Nobody knows the ratings, but the rest may be right.
             rest.setdefault("importance", [])
         written = handler(rest)
-        written.note({**rest, **{name: value[name] for name in rest.keys() & value.keys()}})
+        written.note(rest | {name: items for name, items in value.items() if name not in whole})
         complaints = [f"{name}: {why}" for name, why in whole.items()]
         # Rules rate what has no rating.
         complaints += [f"{name} {_place(index)}{why}" for (name, index), why in wrong.items() if name != "importance"]

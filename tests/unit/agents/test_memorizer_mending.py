@@ -207,7 +207,9 @@ def test_ratings_have_labels() -> None:
 )
 def test_words_that_are_over_have_to_stand_there(part: object, span: tuple[int, int] | None) -> None:
     """Case, line breaks and the speaker's label do not matter; a part of a word is none."""
-    assert _mend(changed(_at("over", part=part)))[0].endings[0].span == span
+    plan = changed(lambda one: one["over"][0].update(part=part))
+
+    assert _mend(plan)[0].endings[0].span == span
 
 
 def test_a_passage_ends_only_its_own_earlier_words() -> None:

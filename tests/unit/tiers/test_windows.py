@@ -37,6 +37,8 @@ from agent_reminiscence.services.tiers.windows import (
 from agent_reminiscence.text.tokens import count_tokens
 
 _SAID_AT = datetime(2024, 3, 9, tzinfo=UTC)
+from tests.support.windows import decided
+
 _BEFORE = _SAID_AT - timedelta(days=8)
 _TOM_ID, _ACME_ID = uuid4(), uuid4()
 
@@ -118,7 +120,7 @@ def _window(source: Source = "user", **beside: object) -> Window:
 
 def _taken(window: Window, reading: WindowReading) -> Proposal:
     proposal = Proposal()
-    take_over(proposal, window, reading)
+    take_over(proposal, window, reading, decided(window, reading))
     return proposal
 
 

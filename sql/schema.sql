@@ -568,6 +568,25 @@ CREATE TABLE recalled_chunk (
 ) PARTITION BY HASH (external_id);
 CREATE INDEX recalled_chunk_reported_at_idx ON recalled_chunk (external_id, chunk_id, reported_at) WHERE reported_at IS NOT NULL;
 
+-- What is probably out of date: passages that a newer one seems to contradict, without saying so beyond doubt. They stay; a row
+-- says which of a chunk's characters it speaks of (NULL: all), and since when, which is when the newer words were said. part
+-- tells apart the rows that one event adds. Nothing is deleted or changed here: outdated_marks says which rows hold.
+CREATE TABLE outdated_chunk (
+    external_id text NOT NULL,
+    chunk_id uuid NOT NULL,
+    position bigint NOT NULL,
+    part integer NOT NULL,
+    span_start integer,
+    span_end integer,
+    since timestamptz NOT NULL,
+    by_chunk uuid NOT NULL,
+    recorded_at timestamptz NOT NULL,
+    CONSTRAINT outdated_chunk_pkey PRIMARY KEY (external_id, chunk_id, position, part),
+    CONSTRAINT outdated_chunk_external_id_check CHECK (external_id <> ''),
+    CONSTRAINT outdated_chunk_span_check CHECK (span_start >= 0 AND span_end > span_start)
+) PARTITION BY HASH (external_id);
+CREATE INDEX outdated_chunk_by_chunk_idx ON outdated_chunk (external_id, by_chunk) WHERE by_chunk IS NOT NULL;
+
 -- Events of users' own kinds: which there are, by whom, and their words. Recall reads nothing of it, so what is appended here
 -- changes no answer there. text_flags as in memory_chunk. An event's vector stands in embedding_cache, under its text_hash.
 CREATE TABLE event_index (
@@ -603,7 +622,8 @@ BEGIN
     FOREACH parent IN ARRAY ARRAY[
         'memory_stream', 'memory_event', 'active_memory', 'memory_segment', 'memory_turn', 'shortterm_memory', 'memory_chunk',
         'memory_heading', 'posting', 'memory_layout', 'memory_attribute', 'embedding_cache', 'chunk_use', 'recall_day',
-        'entity', 'entity_name', 'relationship', 'graph_mention', 'belief', 'profile', 'recalled_chunk', 'event_index', 'event_posting'
+        'entity', 'entity_name', 'relationship', 'graph_mention', 'belief', 'profile', 'recalled_chunk', 'outdated_chunk', 'event_index',
+        'event_posting'
     ] LOOP
         FOR remainder IN 0 .. {{chunk_partitions}} - 1 LOOP
             EXECUTE format(
@@ -659,6 +679,7 @@ BEGIN
             ('belief', '{external_id,actor,text}'),
             ('profile', '{external_id,name,question,content,citations}'),
             ('recalled_chunk', '{external_id,run_id}'),
+            ('outdated_chunk', '{external_id}'),
             ('event_index', '{external_id,kind,actor,actor_key,text_hash}'),
             ('event_posting', '{external_id,term,entries}')
         ) AS t (name, columns)
@@ -729,6 +750,29 @@ AS $function$
     WHERE external_id = tenant AND as_of IS NOT NULL AND had_expiry
         AND (expired_at IS NULL OR expired_at > known_at OR expires_at > as_of)
         AND CASE WHEN version = 1 THEN expires_at ELSE reminiscence.expiry_then(tenant, memory_id, as_of, known_at) END <= as_of
+$function$;
+
+-- The marks that hold: with as_of NULL now, otherwise at as_of by what was known at known_at. One holds while both its chunk and
+-- the newer one that it names do; a newer one that has ended as a repetition counts as the one that it repeats.
+CREATE FUNCTION outdated_marks(tenant text, as_of timestamptz, known_at timestamptz) RETURNS TABLE (
+    chunk_id uuid, number bigint, span_start integer, span_end integer, since timestamptz, by_chunk uuid, "position" bigint
+) LANGUAGE sql STABLE PARALLEL SAFE
+AS $function$
+    SELECT o.chunk_id, older.number, o.span_start, o.span_end, o.since, newer.chunk_id, o.position
+    FROM reminiscence.outdated_chunk AS o
+    JOIN reminiscence.memory_chunk AS older ON older.external_id = tenant AND older.chunk_id = o.chunk_id
+    JOIN reminiscence.memory_chunk AS said ON said.external_id = tenant AND said.chunk_id = o.by_chunk
+    JOIN reminiscence.memory_chunk AS newer
+        ON newer.external_id = tenant AND newer.chunk_id = coalesce(said.duplicate_of, said.chunk_id)
+    WHERE o.external_id = tenant AND (as_of IS NULL OR o.since <= as_of AND o.recorded_at <= known_at)
+        AND reminiscence.chunk_is_visible(
+            older.recorded_at, older.superseded_at, older.start_date, older.end_date, older.corrected_at,
+            older.corrected_end_dates, as_of, known_at)
+        -- An update keeps words that were said before it.
+        AND reminiscence.chunk_is_visible(
+            newer.recorded_at, newer.superseded_at, least(newer.start_date, o.since), newer.end_date, newer.corrected_at,
+            newer.corrected_end_dates, as_of, known_at)
+        AND newer.memory_id NOT IN (SELECT reminiscence.expired_memories(tenant, as_of, known_at))
 $function$;
 
 -- The work queue: Procrastinate's own schema, as the installed package has it, beside ours.
@@ -849,7 +893,8 @@ BEGIN
     FOREACH parent IN ARRAY ARRAY[
         'memory_stream', 'memory_event', 'active_memory', 'memory_segment', 'memory_turn', 'shortterm_memory', 'memory_chunk',
         'memory_heading', 'posting', 'memory_layout', 'memory_attribute', 'embedding_cache', 'chunk_use', 'recall_day',
-        'entity', 'entity_name', 'relationship', 'graph_mention', 'belief', 'profile', 'recalled_chunk', 'event_index', 'event_posting'
+        'entity', 'entity_name', 'relationship', 'graph_mention', 'belief', 'profile', 'recalled_chunk', 'outdated_chunk', 'event_index',
+        'event_posting'
     ] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', parent);
         EXECUTE format(
@@ -922,6 +967,8 @@ REVOKE EXECUTE ON FUNCTION expiry_then(text, uuid, timestamptz, timestamptz) FRO
 REVOKE EXECUTE ON FUNCTION expired_memories(text, timestamptz, timestamptz) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION expiry_then(text, uuid, timestamptz, timestamptz) TO reminiscence_app;
 GRANT EXECUTE ON FUNCTION expired_memories(text, timestamptz, timestamptz) TO reminiscence_app;
+REVOKE EXECUTE ON FUNCTION outdated_marks(text, timestamptz, timestamptz) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION outdated_marks(text, timestamptz, timestamptz) TO reminiscence_app;
 
 GRANT SELECT (work_at, review_at, failed_attempts, failed_error, failed_at) ON memory_stream TO reminiscence_scheduler;
 GRANT SELECT (vectors_missing, vectors_missing_since, vectors_error) ON memory_stream TO reminiscence_scheduler;
@@ -933,7 +980,8 @@ REVOKE EXECUTE ON FUNCTION enqueue_work(timestamptz), list_work() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION enqueue_work(timestamptz), list_work() TO reminiscence_app;
 
 GRANT SELECT, INSERT, UPDATE, DELETE
-    ON entity, entity_name, relationship, graph_mention, belief, profile, recalled_chunk, event_index, event_posting
+    ON entity, entity_name, relationship, graph_mention, belief, profile, recalled_chunk, outdated_chunk, event_index,
+        event_posting
     TO reminiscence_app, reminiscence_eraser;
 GRANT SELECT (graph_head, graph_position, graph_store) ON memory_stream TO reminiscence_scheduler;
 -- What an erasure takes out of the graph has to reach the store that follows.

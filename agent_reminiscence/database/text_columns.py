@@ -159,6 +159,7 @@ TEXT_COLUMNS: tuple[TextColumn, ...] = (
     ),
     # A kind is a word of the caller's, as in the ledger.
     *_columns("recalled_chunk", external_id=Holds.LABEL, run_id=Holds.TEXT),
+    *_columns("outdated_chunk", external_id=Holds.LABEL),
     *_columns(
         "event_index",
         external_id=Holds.LABEL,

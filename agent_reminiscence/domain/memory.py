@@ -201,6 +201,7 @@ class StoredChunk(FrozenModel):
     has_ended: bool = Field(
         default=False, description="Whether it has ended for good although the text still contains it."
     )
+    is_piece: bool = Field(default=False, description="Whether it is a piece of a chunk that was cut.")
 
     @property
     def said_at(self) -> datetime:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_validator
 
 from agent_reminiscence.config.constants import (
     FORM_VERSION,
@@ -484,6 +484,54 @@ class MemoryPromoted(StrictModel):
     chunks: tuple[Promotion, ...]
 
 
+class ChunkPiece(StrictModel):
+    """A part of a chunk that is cut. It is a chunk itself from then on."""
+
+    id: UUID
+    start: int = Field(ge=0, description="Its first character in the chunk, counted from 0.")
+    end: int = Field(description="One past its last character.")
+    items: tuple[UUID, ...] = Field(
+        default=(),
+        exclude_if=_is_empty,
+        description="The entities and relationships that it names, of those that the chunk names; omitted if unknown."
+        " What no piece of a chunk is known to name, all of them do.",
+    )
+    facts: tuple[UUID, ...] = Field(
+        default=(),
+        exclude_if=_is_empty,
+        description="The facts that rest on it, of those that rest on the chunk; omitted if unknown. What is known to"
+        " rest on no piece of a chunk, rests on all of them.",
+    )
+
+
+def _tiled(pieces: tuple[ChunkPiece, ...]) -> tuple[ChunkPiece, ...]:
+    starts, ends = [piece.start for piece in pieces], [piece.end for piece in pieces]
+    if starts != [0, *ends[:-1]] or any(end <= start for start, end in zip(starts, ends, strict=True)):
+        raise ValueError("the pieces of a chunk must follow each other from its first character on")
+    return pieces
+
+
+class ChunkCut(StrictModel):
+    """A chunk that is cut into pieces, because a part of it is over."""
+
+    chunk: UUID
+    pieces: Annotated[tuple[ChunkPiece, ...], AfterValidator(_tiled)] = Field(
+        min_length=2, description="All of it, in order."
+    )
+
+
+class MemoryCut(StrictModel):
+    """Payload of `memory.cut`: pieces take the place of chunks; the memory's text is unchanged, and nothing ends.
+
+    What is over ends by `memory.ended` afterwards. This event does not say why, so that it can stay when the memory
+    that was the reason is erased: later events name the pieces.
+    """
+
+    memory_id: UUID
+    cuts: tuple[ChunkCut, ...] = Field(min_length=1)
+    form_version: int = FORM_VERSION
+
+
 class MemoryEnded(StrictModel):
     """Payload of `memory.ended`: passages of a memory leave current searches; its text is unchanged."""
 
@@ -497,6 +545,42 @@ class MemoryEnded(StrictModel):
     ttl_days: float | None = Field(default=None, description="That tier's time to live, in days.")
     limit: int | None = Field(default=None, description="The maximum number of live chunks, if these were pruned.")
     by: tuple[UUID, ...] = Field(default=(), description="Newer chunks that contradict or replace them.")
+    why: str | None = Field(default=None, description="Reason given by the model that proposed it.")
+    rests_on: _RestsOn = ()
+
+
+class OutdatedPart(StrictModel):
+    """What is probably out of date: a chunk, or a part of it."""
+
+    chunk: UUID = Field(description="A chunk of the memory, or a fact drawn from one.")
+    start: int | None = Field(
+        default=None,
+        ge=0,
+        exclude_if=_is_none,
+        description="First character of the part in the chunk, counted from 0; omitted: the whole chunk.",
+    )
+    end: int | None = Field(
+        default=None, exclude_if=_is_none, description="One past its last character; omitted: the whole chunk."
+    )
+
+    @model_validator(mode="after")
+    def _check_span(self) -> Self:
+        if (self.start is None) != (self.end is None):
+            raise ValueError("a part needs both its start and its end")
+        if self.start is not None and self.end is not None and self.end <= self.start:
+            raise ValueError(f"a part from {self.start} to {self.end} has no characters")
+        return self
+
+
+class MemoryOutdated(StrictModel):
+    """Payload of `memory.outdated`: passages of a memory are probably out of date since the event occurred.
+
+    They stay, and searches find them.
+    """
+
+    memory_id: UUID
+    parts: tuple[OutdatedPart, ...] = Field(min_length=1)
+    by: UUID = Field(description="The newer chunk that they seem to contradict.")
     why: str | None = Field(default=None, description="Reason given by the model that proposed it.")
     rests_on: _RestsOn = ()
 
@@ -650,7 +734,9 @@ PAYLOADS: Mapping[str, type[BaseModel]] = {
     EventKind.UNARCHIVED: MemoryUnarchived,
     EventKind.CONSOLIDATED: MemoryConsolidated,
     EventKind.PROMOTED: MemoryPromoted,
+    EventKind.CUT: MemoryCut,
     EventKind.ENDED: MemoryEnded,
+    EventKind.OUTDATED: MemoryOutdated,
     EventKind.ENTITIES_MERGED: EntitiesMerged,
     EventKind.ENTITIES_UNMERGED: EntitiesUnmerged,
     EventKind.RELATIONSHIP_ENDED: RelationshipEnded,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -44,6 +45,35 @@ def said_parts(content: str, said_at: datetime, lines: Sequence[SaidFrom]) -> li
         (content[start:end], line.said_at)
         for start, end, line in zip(starts, [*starts[1:], len(content)], lines, strict=True)
     ]
+
+
+def cut_said(
+    content: str, said_at: datetime, lines: Sequence[SaidFrom], start: int, end: int
+) -> tuple[datetime, tuple[SaidFrom, ...]]:
+    """When a piece of a chunk was first said: most of its words, and its lines if they have several dates.
+
+    Args:
+        content: The chunk's.
+        said_at: The date of the whole chunk if `lines` is empty.
+        start: The piece's first character in `content`.
+        end: One past its last character.
+    """
+    piece = content[start:end]
+    blank = len(piece) - len(piece.lstrip())
+    weights: Counter[datetime] = Counter()
+    cut: list[SaidFrom] = []
+    place = 0
+    for part, date in said_parts(content, said_at, lines):
+        first, last = max(start, place), min(end, place + len(part))
+        place += len(part)
+        if first < last and content[first:last].strip():
+            weights[date] += sum(character.isalnum() for character in content[first:last])
+            if not cut or date != cut[-1].said_at:
+                cut.append(SaidFrom(start=max(0, first - start - blank) if cut else 0, said_at=date))
+    if not weights:
+        return said_at, ()
+    most = min(weights, key=lambda date: (-weights[date], date))
+    return most, tuple(cut) if len(cut) > 1 else ()
 
 
 def said_starts(content: str, lines: Sequence[SaidFrom]) -> list[int]:

@@ -17,10 +17,12 @@ from agent_reminiscence.projections.archived import apply_archived
 from agent_reminiscence.projections.change import Change
 from agent_reminiscence.projections.consolidated import apply_consolidated
 from agent_reminiscence.projections.created import apply_created
+from agent_reminiscence.projections.cut import apply_cut
 from agent_reminiscence.projections.ended import apply_ended
 from agent_reminiscence.projections.entities_merged import apply_entities_merged
 from agent_reminiscence.projections.entities_unmerged import apply_entities_unmerged
 from agent_reminiscence.projections.outcomes import apply_outcome, apply_recalled
+from agent_reminiscence.projections.outdated import apply_outdated
 from agent_reminiscence.projections.profiles import (
     apply_profile_defined,
     apply_profile_removed,
@@ -44,7 +46,9 @@ HANDLERS: Mapping[str, Handler] = {
     EventKind.UNARCHIVED: apply_unarchived,
     EventKind.CONSOLIDATED: apply_consolidated,
     EventKind.PROMOTED: apply_promoted,
+    EventKind.CUT: apply_cut,
     EventKind.ENDED: apply_ended,
+    EventKind.OUTDATED: apply_outdated,
     EventKind.ENTITIES_MERGED: apply_entities_merged,
     EventKind.ENTITIES_UNMERGED: apply_entities_unmerged,
     EventKind.RELATIONSHIP_ENDED: apply_relationship_ended,

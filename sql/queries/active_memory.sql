@@ -87,9 +87,10 @@ FROM active_memory AS m
 WHERE m.external_id = $(external_id)p AND m.archived_at IS NULL AND m.key = $(key)p;
 
 -- name: get_versions
-SELECT version, consolidated_version, expires_at IS NOT NULL AND expires_at <= $(now)p::timestamptz AS has_expired
-FROM active_memory
-WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p;
+SELECT m.version, m.consolidated_version, m.expires_at IS NOT NULL AND m.expires_at <= $(now)p::timestamptz AS has_expired,
+    cardinality(m.chunk_ids) + coalesce((SELECT sum(cardinality(s.chunk_ids)) {include segments}), 0) AS chunks
+FROM active_memory AS m
+WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p;
 
 -- name: list_active_memories
 -- Oldest first; ids are created in order of time, so they break ties. What is selected from, and the conditions, are parts
@@ -264,6 +265,34 @@ WITH updated AS (
     FROM updated
 )
 SELECT version FROM updated;
+
+-- name: read_segments
+-- Which chunks each segment of a memory's text has; 0 is what stands in the memory's own row.
+SELECT 0 AS segment, chunk_ids, chunk_starts
+FROM active_memory
+WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p
+UNION ALL
+SELECT segment, chunk_ids, chunk_starts
+FROM memory_segment
+WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p
+ORDER BY segment;
+
+-- name: cut_active_memory
+-- Other chunks for the same text.
+UPDATE active_memory
+SET chunk_ids = $(chunk_ids)p::uuid[], chunk_starts = $(chunk_starts)p::integer[]
+WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p;
+
+-- name: cut_segment
+UPDATE memory_segment
+SET chunk_ids = $(chunk_ids)p::uuid[], chunk_starts = $(chunk_starts)p::integer[]
+WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND segment = $(segment)p;
+
+-- name: shift_segments
+-- What stands before them has more chunks now.
+UPDATE memory_segment
+SET first_chunk = first_chunk + $(added)p::integer
+WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND segment > $(segment)p;
 
 -- name: make_due
 -- The memory takes no more turns, so what was not consolidated yet is due, unless the memory has expired.

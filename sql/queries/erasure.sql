@@ -45,7 +45,8 @@ UNION ALL
 SELECT position
 FROM memory_event
 WHERE external_id = $(external_id)p
-    AND kind IN ('memory.consolidated', 'memory.ended', 'memory.relationship_ended', 'memory.relationship_stated')
+    AND kind IN (
+        'memory.consolidated', 'memory.ended', 'memory.outdated', 'memory.relationship_ended', 'memory.relationship_stated')
     AND coalesce(memory_id, '') <> ALL($(memory_ids)p::text[])
     AND EXISTS (
         SELECT
@@ -278,6 +279,7 @@ SELECT (SELECT count(*) FROM reminiscence.active_memory WHERE external_id = $(ex
     (SELECT count(*) FROM reminiscence.belief WHERE external_id = $(external_id)p) AS belief,
     (SELECT count(*) FROM reminiscence.profile WHERE external_id = $(external_id)p) AS profile,
     (SELECT count(*) FROM reminiscence.recalled_chunk WHERE external_id = $(external_id)p) AS recalled_chunk,
+    (SELECT count(*) FROM reminiscence.outdated_chunk WHERE external_id = $(external_id)p) AS outdated_chunk,
     (SELECT count(*) FROM reminiscence.event_index WHERE external_id = $(external_id)p) AS event_index,
     (SELECT count(*) FROM reminiscence.event_posting WHERE external_id = $(external_id)p) AS event_posting;
 
@@ -318,7 +320,7 @@ SELECT 'memory_event.payload', position::text, 'rests on an erased memory'
 FROM reminiscence.memory_event
 WHERE external_id = $(external_id)p
     AND kind IN (
-        'memory.consolidated', 'memory.ended', 'memory.relationship_ended', 'memory.relationship_stated',
+        'memory.consolidated', 'memory.ended', 'memory.outdated', 'memory.relationship_ended', 'memory.relationship_stated',
         'memory.profile_written')
     AND EXISTS (
     SELECT
@@ -386,6 +388,16 @@ SELECT DISTINCT 'recalled_chunk.run_id', e.position::text, 'is of an erased even
 FROM reminiscence.recalled_chunk AS r
 JOIN reminiscence.memory_event AS e ON e.external_id = $(external_id)p AND e.position IN (r.position, r.outcome)
 WHERE r.external_id = $(external_id)p AND e.salt IS NULL
+UNION ALL
+SELECT DISTINCT 'outdated_chunk.chunk_id', o.chunk_id::text, 'names a chunk that is gone'
+FROM reminiscence.outdated_chunk AS o
+WHERE o.external_id = $(external_id)p AND (
+    NOT EXISTS (
+        SELECT FROM reminiscence.memory_chunk AS c WHERE c.external_id = $(external_id)p AND c.chunk_id = o.chunk_id
+    ) OR NOT EXISTS (
+        SELECT FROM reminiscence.memory_chunk AS c WHERE c.external_id = $(external_id)p AND c.chunk_id = o.by_chunk
+    )
+)
 UNION ALL
 SELECT 'belief.text', b.position::text, 'is of an erased event'
 FROM reminiscence.belief AS b

@@ -248,6 +248,43 @@ SELECT DISTINCT canonical_id
 FROM entities
 WHERE canonical_id <> entity_id;
 
+-- name: copy_mentions
+-- What a chunk that is cut says, its pieces say: those that are known to name it, otherwise all of them. Returns the canonical
+-- entities.
+WITH piece AS MATERIALIZED (
+    SELECT p.old_id, p.new_id, p.items::uuid[] AS items
+    FROM unnest($(old_ids)p::uuid[], $(new_ids)p::uuid[], $(items)p::text[]) AS p (old_id, new_id, items)
+), mention AS MATERIALIZED (
+    SELECT m.item_id, piece.new_id AS chunk_id, m.is_live
+    FROM piece
+    JOIN graph_mention AS m ON m.external_id = $(external_id)p AND m.chunk_id = piece.old_id
+    WHERE m.item_id = ANY(piece.items) OR NOT EXISTS (
+        SELECT FROM piece AS other WHERE other.old_id = piece.old_id AND m.item_id = ANY(other.items)
+    )
+), added AS (
+    INSERT INTO graph_mention (external_id, item_id, chunk_id, is_live, position)
+    SELECT $(external_id)p, item_id, chunk_id, is_live, $(position)p
+    FROM mention
+), found AS MATERIALIZED (
+    SELECT item_id, (count(*) FILTER (WHERE is_live))::int AS mentions
+    FROM mention
+    GROUP BY item_id
+), entities AS (
+    UPDATE entity AS e
+    SET mentions = e.mentions + found.mentions, position = $(position)p
+    FROM found
+    WHERE e.external_id = $(external_id)p AND e.entity_id = found.item_id
+    RETURNING e.entity_id, e.canonical_id
+), relationships AS (
+    UPDATE relationship AS r
+    SET observations = r.observations + found.mentions, last_updated = $(recorded_at)p, position = $(position)p
+    FROM found
+    WHERE r.external_id = $(external_id)p AND r.relationship_id = found.item_id
+)
+SELECT DISTINCT canonical_id
+FROM entities
+WHERE canonical_id <> entity_id;
+
 -- name: promote_items
 -- What longterm chunks say is as important as they are. Returns the canonical entities.
 WITH item AS MATERIALIZED (

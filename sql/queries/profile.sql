@@ -66,8 +66,8 @@ WHERE p.external_id = $(external_id)p AND p.name IS NOT NULL AND p.superseded_at
                 WHEN p.refresh = 'consolidation' THEN e.kind = 'memory.consolidated'
                 ELSE e.kind IN (
                     'memory.created', 'memory.updated', 'memory.appended', 'memory.archived', 'memory.unarchived',
-                    'memory.consolidated', 'memory.ended', 'memory.entities_merged', 'memory.entities_unmerged', 'memory.relationship_ended',
-                    'memory.entity_stated', 'memory.relationship_stated')
+                    'memory.consolidated', 'memory.ended', 'memory.outdated', 'memory.entities_merged', 'memory.entities_unmerged',
+                    'memory.relationship_ended', 'memory.entity_stated', 'memory.relationship_stated')
             END
     )
     AND NOT EXISTS (

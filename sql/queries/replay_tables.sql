@@ -61,6 +61,10 @@ CREATE TEMPORARY TABLE recalled_chunk (
     LIKE reminiscence.recalled_chunk INCLUDING DEFAULTS, PRIMARY KEY (run_id, chunk_id)
 ) ON COMMIT DROP;
 CREATE INDEX ON recalled_chunk (chunk_id, reported_at) WHERE reported_at IS NOT NULL;
+CREATE TEMPORARY TABLE outdated_chunk (
+    LIKE reminiscence.outdated_chunk INCLUDING DEFAULTS, PRIMARY KEY (chunk_id, position, part)
+) ON COMMIT DROP;
+CREATE INDEX ON outdated_chunk (by_chunk);
 CREATE TEMPORARY TABLE belief (
     LIKE reminiscence.belief INCLUDING DEFAULTS, PRIMARY KEY (position)
 ) ON COMMIT DROP;
@@ -75,7 +79,8 @@ CREATE TEMPORARY TABLE event_posting (
 TRUNCATE pg_temp.active_memory, pg_temp.memory_segment, pg_temp.memory_turn, pg_temp.shortterm_memory,
     pg_temp.memory_chunk, pg_temp.memory_heading, pg_temp.posting, pg_temp.memory_layout,
     pg_temp.memory_attribute, pg_temp.entity, pg_temp.entity_name, pg_temp.relationship, pg_temp.graph_mention,
-    pg_temp.belief, pg_temp.profile, pg_temp.recalled_chunk, pg_temp.event_index, pg_temp.event_posting;
+    pg_temp.belief, pg_temp.profile, pg_temp.recalled_chunk, pg_temp.outdated_chunk, pg_temp.event_index,
+    pg_temp.event_posting;
 
 -- name: analyze_tables
 -- Keys only, and of these only ids: samples of other columns would put memory text into the catalog.
@@ -84,6 +89,7 @@ ANALYZE pg_temp.active_memory (memory_id), pg_temp.memory_segment (memory_id), p
     pg_temp.memory_layout (memory_id), pg_temp.memory_attribute (item_id), pg_temp.entity (entity_id),
     pg_temp.entity_name (entity_id), pg_temp.relationship (relationship_id), pg_temp.graph_mention (item_id, chunk_id),
     pg_temp.belief (position), pg_temp.profile (position), pg_temp.recalled_chunk (chunk_id),
+    pg_temp.outdated_chunk (chunk_id),
     pg_temp.event_index (position), pg_temp.event_posting (block);
 
 -- name: count_rows
@@ -103,6 +109,7 @@ SELECT (SELECT count(*) FROM pg_temp.active_memory) AS active_memory,
     (SELECT count(*) FROM pg_temp.belief) AS belief,
     (SELECT count(*) FROM pg_temp.profile) AS profile,
     (SELECT count(*) FROM pg_temp.recalled_chunk) AS recalled_chunk,
+    (SELECT count(*) FROM pg_temp.outdated_chunk) AS outdated_chunk,
     (SELECT count(*) FROM pg_temp.event_index) AS event_index,
     (SELECT count(*) FROM pg_temp.event_posting) AS event_posting;
 
@@ -141,6 +148,8 @@ SELECT
         OR EXISTS (SELECT FROM pg_temp.profile) AS profile,
     EXISTS (SELECT FROM reminiscence.recalled_chunk WHERE external_id = $(external_id)p)
         OR EXISTS (SELECT FROM pg_temp.recalled_chunk) AS recalled_chunk,
+    EXISTS (SELECT FROM reminiscence.outdated_chunk WHERE external_id = $(external_id)p)
+        OR EXISTS (SELECT FROM pg_temp.outdated_chunk) AS outdated_chunk,
     EXISTS (SELECT FROM reminiscence.event_index WHERE external_id = $(external_id)p)
         OR EXISTS (SELECT FROM pg_temp.event_index) AS event_index,
     EXISTS (SELECT FROM reminiscence.event_posting WHERE external_id = $(external_id)p)

@@ -75,6 +75,7 @@ _PROJECTED = {
     "belief": "t.position",
     "profile": "t.position",
     "recalled_chunk": "(t.chunk_id, t.run_id)",
+    "outdated_chunk": "(t.chunk_id, t.position, t.part)",
     "event_index": "t.position",
     "event_posting": "(t.term, t.block)",
 }

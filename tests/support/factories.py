@@ -18,6 +18,8 @@ from agent_reminiscence.database.repositories.active_memory import SEGMENT_CHUNK
 from agent_reminiscence.domain.erasure import ErasureReceipt
 from agent_reminiscence.domain.event import Event, EventKind, NewEvent
 from agent_reminiscence.domain.payloads import (
+    ChunkCut,
+    ChunkPiece,
     ChunkRating,
     EntitiesMerged,
     EntitiesUnmerged,
@@ -26,9 +28,13 @@ from agent_reminiscence.domain.payloads import (
     GraphChanges,
     GraphErased,
     MemoryConsolidated,
+    MemoryCut,
+    MemoryEnded,
+    MemoryOutdated,
     MemoryRecalled,
     ModelAsked,
     ModelUsage,
+    OutdatedPart,
     ProfileCitation,
     ProfileDefined,
     ProfileRemoved,
@@ -57,6 +63,7 @@ _MOVES = (
     "Ana lives on a houseboat in the harbour.",
 )
 _FORGOTTEN = "The bicycle pump is in the second drawer of the workbench."
+_HOURS = "The office closes at 18:00 on Fridays. Parking costs 12 euros a day."
 _MILL = "The Windmill at the river is Piet Bakker's, and was his father's before."
 _PARTY = "The summer party is in the garden behind the mill, and everybody brings a chair."
 SECRET = "The safe in the cellar opens with the number 8163."
@@ -181,6 +188,7 @@ async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
     log_id = await _log(memory, external_id)
     await _summarise(memory, external_id, archived.id)
     await _learn(memory, external_id, told_id, chunk_id)
+    await _outdate(memory, external_id, told_id, by=draft.id)
     return Tenant(
         external_id=external_id,
         memory_id=first.id,
@@ -405,6 +413,35 @@ async def _learn(memory: AgentMem, external_id: str, memory_id: UUID, chunk_id: 
     for run_id, chunk_ids in ((RUN, (first, chunk_id)), ("run-2", (first,))):
         await record_event(memory, external_id, EventKind.RECALLED, MemoryRecalled(run_id=run_id, chunks=chunk_ids))
     await memory.admin.report_outcome(external_id, RUN, success=True, note="The mill was found.", actor="clerk")
+
+
+async def _outdate(memory: AgentMem, external_id: str, memory_id: UUID, *, by: UUID) -> None:
+    """Mark the first words of a memory as probably out of date since another one said so, and end half of a third."""
+    hours = await memory.create_active_memory(external_id, "Hours", _HOURS, occurred_at=LONG_AGO)
+    first, newer, opening = [
+        UUID(event.payload["chunks"][0]["id"])
+        for wanted in (memory_id, by, hours.id)
+        for event in await memory.ledger.read(external_id, kinds=[EventKind.CREATED])
+        if event.payload.get("memory_id") == str(wanted)
+    ]
+    outdated = MemoryOutdated(
+        memory_id=memory_id,
+        parts=(OutdatedPart(chunk=first, start=0, end=4),),
+        by=newer,
+        why="The mill was sold.",
+        rests_on=(by,),
+    )
+    await record_event(memory, external_id, EventKind.OUTDATED, outdated)
+    end, pieces = len(_HOURS), (uuid4(), uuid4())
+    half = _HOURS.index("Parking")
+    cut = ChunkCut(
+        chunk=opening,
+        pieces=(ChunkPiece(id=pieces[0], start=0, end=half), ChunkPiece(id=pieces[1], start=half, end=end)),
+    )
+    await record_event(memory, external_id, EventKind.CUT, MemoryCut(memory_id=hours.id, cuts=(cut,)))
+    ended = MemoryEnded(memory_id=hours.id, reason="replaced", chunks=pieces[:1], by=(newer,), rests_on=(by,))
+    await record_event(memory, external_id, EventKind.ENDED, ended)
+    await memory.admin.consolidate(external_id, hours.id)
 
 
 async def _let_a_memory_expire(memory: AgentMem, external_id: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -279,6 +279,35 @@ class ActiveMemoryRepository:
         )
         return segment
 
+    async def cut(
+        self, db: SqlExecutor, external_id: str, memory_id: UUID, cuts: Mapping[UUID, Sequence[tuple[UUID, int]]]
+    ) -> None:
+        """Put pieces in the place of chunks of a memory's text, which stays.
+
+        Args:
+            cuts: The pieces of each chunk in order: their ids, and where in the chunk they begin.
+        """
+        scope = {"external_id": external_id, "memory_id": memory_id}
+        for row in await db.fetch_all(_SQL["read_segments"], scope):
+            pieces = [
+                (piece_id, start + offset)
+                for chunk_id, start in zip(map(_uuid, row["chunk_ids"]), row["chunk_starts"], strict=True)
+                for piece_id, offset in cuts.get(chunk_id, [(chunk_id, 0)])
+            ]
+            added = len(pieces) - len(row["chunk_ids"])
+            if not added:
+                continue
+            params = scope | {
+                "chunk_ids": uuid_array([piece_id for piece_id, _ in pieces]),
+                "chunk_starts": int_array([start for _, start in pieces]),
+            }
+            segment = {"segment": row["segment"]}
+            if row["segment"]:
+                await db.defer(_SQL["cut_segment"], params | segment)
+            else:
+                await db.defer(_SQL["cut_active_memory"], params)
+            await db.defer(_SQL["shift_segments"], scope | segment | {"added": added})
+
     async def make_due(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> None:
         """Make the rest of the memory due for consolidation, if not all of it is consolidated."""
         await db.defer(_SQL["make_due"], {"external_id": external_id, "memory_id": memory_id})
@@ -431,6 +460,10 @@ def _both(ids: Sequence[UUID] | None, among: Sequence[UUID] | None) -> Sequence[
         return among if ids is None else ids
     known = frozenset(among)
     return [one for one in ids if one in known]
+
+
+def _uuid(value: object) -> UUID:
+    return UUID(str(value))
 
 
 def _memory(row: Row) -> StoredMemory:

@@ -17,7 +17,7 @@ from agent_reminiscence.database.repositories.arrays import uuid_array
 from agent_reminiscence.database.repositories.memory_attribute import add_turn_attributes, replace_turn_attributes
 from agent_reminiscence.domain.conversation_key import CONVERSATION_KEY_PREFIX
 from agent_reminiscence.domain.memory import StoredChunk
-from agent_reminiscence.domain.payloads import ChunkRating, Duplicate
+from agent_reminiscence.domain.payloads import ChunkCut, ChunkRating, Duplicate
 from agent_reminiscence.domain.said import SaidFrom
 from agent_reminiscence.domain.trust import Source
 
@@ -71,6 +71,49 @@ class NewChunk:
     def said_at(self) -> datetime:
         """When most of its words were first said."""
         return self.first_said or self.start_date
+
+
+@dataclass(frozen=True, slots=True)
+class NewPiece:
+    """A piece of a chunk that is cut; what is not said here it has from the chunk.
+
+    Attributes:
+        start: Its first character in the chunk.
+        end: One past its last character.
+        first_said: When most of its words were first said; None: when the chunk began to hold.
+    """
+
+    chunk_id: UUID
+    piece_of: UUID
+    number: int
+    start: int
+    end: int
+    content: str
+    folded_hash: bytes
+    text_hash: bytes
+    metadata: dict[str, Any]
+    words: int
+    text_flags: int
+    said_at: datetime
+    first_said: datetime | None
+    said_lines: tuple[SaidFrom, ...]
+
+
+class FactBasis(NamedTuple):
+    """A live fact, with the chunks that it rests on."""
+
+    chunk_id: UUID
+    content: str
+    derived_from: tuple[UUID, ...]
+
+
+class ChunkText(NamedTuple):
+    """The words of a chunk, as they stand in its memory's text."""
+
+    chunk_id: UUID
+    memory_id: UUID
+    content: str
+    speaker: str | None
 
 
 class NewFact(NamedTuple):
@@ -221,6 +264,53 @@ class MemoryChunkRepository:
             "ended_at": ended_at,
         }
         return _ended(await db.fetch_all(_SQL["end_facts"], params))
+
+    async def add_pieces(
+        self, db: SqlExecutor, external_id: str, pieces: Sequence[NewPiece], *, recorded_at: datetime
+    ) -> int:
+        """Store pieces of chunks, each as its chunk is; returns how many are live."""
+        params = {
+            "external_id": external_id,
+            "recorded_at": recorded_at,
+            "chunk_ids": uuid_array([p.chunk_id for p in pieces]),
+            "pieces_of": uuid_array([p.piece_of for p in pieces]),
+            "starts": [p.start for p in pieces],
+            "ends": [p.end for p in pieces],
+            **_text_columns(pieces),
+        }
+        rows = await db.fetch_all(_SQL["add_pieces"], params)
+        await add_turn_attributes(db, external_id, {p.chunk_id: p.metadata for p in pieces if p.metadata})
+        return sum(row["is_live"] for row in rows)
+
+    async def move_facts(self, db: SqlExecutor, external_id: str, memory_id: UUID, cuts: Sequence[ChunkCut]) -> None:
+        """Make what rests on chunks that are cut rest on their pieces."""
+        pieces = [(cut.chunk, piece) for cut in cuts for piece in cut.pieces]
+        params = {
+            "external_id": external_id,
+            "memory_id": memory_id,
+            "old_ids": uuid_array([chunk_id for chunk_id, _ in pieces]),
+            "new_ids": uuid_array([piece.id for _, piece in pieces]),
+            "facts": ["{" + ",".join(map(str, piece.facts)) + "}" for _, piece in pieces],
+        }
+        await db.defer(_SQL["move_facts"], params)
+
+    async def find_resting_facts(
+        self, db: SqlExecutor, external_id: str, memory_id: UUID, chunk_ids: Sequence[UUID]
+    ) -> list[FactBasis]:
+        """Return the live facts that rest on some chunks of a memory, in order of their ids."""
+        params = {"external_id": external_id, "memory_id": memory_id, "chunk_ids": uuid_array(chunk_ids)}
+        return [
+            FactBasis(UUID(row["chunk_id"]), row["content"], tuple(UUID(str(one)) for one in row["derived_from"]))
+            for row in await db.fetch_all(_SQL["find_resting_facts"], params)
+        ]
+
+    async def read_contents(self, db: SqlExecutor, external_id: str, chunk_ids: Sequence[UUID]) -> list[ChunkText]:
+        """Return the words of some chunks, live or not, in order of their ids."""
+        params = {"external_id": external_id, "chunk_ids": uuid_array(chunk_ids)}
+        return [
+            ChunkText(UUID(row["chunk_id"]), UUID(row["memory_id"]), row["content"], row["speaker"])
+            for row in await db.fetch_all(_SQL["read_contents"], params)
+        ]
 
     async def find_known_texts(
         self,
@@ -510,23 +600,30 @@ def _columns_of(chunks: Sequence[NewChunk]) -> dict[str, object]:
     """The values that differ between chunks, one array per column."""
     return {
         "chunk_ids": [c.chunk_id for c in chunks],
-        "numbers": [c.number for c in chunks],
         "orders": [c.order for c in chunks],
         "starts": [c.span_start for c in chunks],
         "ends": [c.span_end for c in chunks],
-        "contents": [c.content for c in chunks],
-        # As hexadecimal text: the driver takes bytes in an array for a nested array.
-        "folded_hashes": [c.folded_hash.hex() for c in chunks],
-        "text_hashes": [c.text_hash.hex() for c in chunks],
         "speakers": [c.speaker for c in chunks],
         "speaker_keys": [c.speaker_key for c in chunks],
         "metadata": [json.dumps(c.metadata, ensure_ascii=False) for c in chunks],
-        "words": [c.words for c in chunks],
-        "text_flags": [c.text_flags for c in chunks],
         "sources": [c.source for c in chunks],
         "importances": [c.importance for c in chunks],
         "confidences": [c.confidence for c in chunks],
         "start_dates": [c.start_date for c in chunks],
+        **_text_columns(chunks),
+    }
+
+
+def _text_columns(chunks: Sequence[NewChunk] | Sequence[NewPiece]) -> dict[str, object]:
+    """Those of them that say what the texts are, and when they were said."""
+    return {
+        "numbers": [c.number for c in chunks],
+        "contents": [c.content for c in chunks],
+        # As hexadecimal text: the driver takes bytes in an array for a nested array.
+        "folded_hashes": [c.folded_hash.hex() for c in chunks],
+        "text_hashes": [c.text_hash.hex() for c in chunks],
+        "words": [c.words for c in chunks],
+        "text_flags": [c.text_flags for c in chunks],
         "said_at": [c.first_said for c in chunks],
         # As text: all members of an array of arrays must have the same length.
         "said_starts": [_array(str(line.start) for line in c.said_lines) for c in chunks],

@@ -84,6 +84,7 @@ PROJECTED_TABLES: Mapping[str, _Key] = {
     "profile": _key("position"),
     # Run ids come from callers, so a report names the chunk only.
     "recalled_chunk": _Key(("chunk_id", "run_id"), shown=("chunk_id",)),
+    "outdated_chunk": _key("chunk_id", "position", "part"),
     "event_index": _key("position"),
     "event_posting": _Key(("term", "block"), shown=("block",)),
 }

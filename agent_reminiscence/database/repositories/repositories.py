@@ -23,6 +23,7 @@ from agent_reminiscence.database.repositories.live_chunks import LiveChunksRepos
 from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
 from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
 from agent_reminiscence.database.repositories.memory_turn import MemoryTurnRepository
+from agent_reminiscence.database.repositories.outdated_chunk import OutdatedChunkRepository
 from agent_reminiscence.database.repositories.profile import ProfileRepository
 from agent_reminiscence.database.repositories.recall_day import RecallDayRepository
 from agent_reminiscence.database.repositories.recalled_chunk import RecalledChunkRepository
@@ -51,6 +52,7 @@ class Tables:
     beliefs: BeliefRepository = field(default_factory=BeliefRepository)
     profiles: ProfileRepository = field(default_factory=ProfileRepository)
     recalled: RecalledChunkRepository = field(default_factory=RecalledChunkRepository)
+    outdated: OutdatedChunkRepository = field(default_factory=OutdatedChunkRepository)
     event_index: EventIndexRepository = field(default_factory=EventIndexRepository)
 
 

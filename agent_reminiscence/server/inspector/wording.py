@@ -18,7 +18,9 @@ EVENT_WORDS: Final[Mapping[str, str]] = {
     EventKind.UNARCHIVED: "unarchived",
     EventKind.CONSOLIDATED: "consolidated",
     EventKind.PROMOTED: "promoted",
+    EventKind.CUT: "cut",
     EventKind.ENDED: "ended",
+    EventKind.OUTDATED: "outdated",
     EventKind.ENTITIES_MERGED: "merged",
     EventKind.ENTITIES_UNMERGED: "unmerged",
     EventKind.RELATIONSHIP_ENDED: "relationship ended",
@@ -152,6 +154,17 @@ def _ended(payload: _Payload) -> str:
     return f"Ended {counted(len(payload.get('chunks', ())), 'passage')}: {reason}.{why}"
 
 
+def _cut(payload: _Payload) -> str:
+    pieces = sum(len(cut["pieces"]) for cut in payload["cuts"])
+    return f"Cut {counted(len(payload['cuts']), 'passage')} into {pieces:,}, because a part is over."
+
+
+def _outdated(payload: _Payload) -> str:
+    chunks = {part["chunk"] for part in payload["parts"]}
+    why = f" “{shortened(payload['why'])}”" if payload.get("why") else ""
+    return f"Marked {counted(len(chunks), 'passage')} as probably out of date; they stay.{why}"
+
+
 def _merged(payload: _Payload) -> str:
     why = "their names are alike" if payload.get("reason") == "alike" else "somebody said so"
     return f"Two entities became one: {why}."
@@ -227,7 +240,9 @@ _SENTENCES: Final[Mapping[str, Callable[[_Payload], str]]] = {
     EventKind.UNARCHIVED: lambda payload: f"Back on the active list, at version {payload['version']}.",
     EventKind.CONSOLIDATED: _consolidated,
     EventKind.PROMOTED: _promoted,
+    EventKind.CUT: _cut,
     EventKind.ENDED: _ended,
+    EventKind.OUTDATED: _outdated,
     EventKind.ENTITIES_MERGED: _merged,
     EventKind.ENTITIES_UNMERGED: lambda _: "An entity is separate again.",
     EventKind.RELATIONSHIP_ENDED: _relationship_ended,

@@ -104,7 +104,7 @@ async def test_a_tenant_with_all_that_a_tenant_can_have_verifies(
     [stream] = report.streams
     assert report.ok
     assert (stream.faults, stream.drift, stream.missing_vectors, stream.repaired) == ((), (), 0, False)
-    assert (stream.head, stream.events, stream.erased_events) == (56, 56, 1)
+    assert (stream.head, stream.events, stream.erased_events) == (61, 61, 1)
     stored = await stored_rows(administrator, tenant.external_id)
     assert stream.rows == {table: len(stored[table]) for table in stream.rows}
     assert set(stream.rows) == set(PROJECTED_TABLES)
@@ -136,7 +136,7 @@ async def test_a_tenant_of_which_everything_was_erased_verifies(
     report = await _verify(memory, tenant.external_id)
 
     assert report.ok
-    assert (report.events, report.erased_events, set(report.rows.values())) == (57, 54, {0})
+    assert (report.events, report.erased_events, set(report.rows.values())) == (62, 59, {0})
 
 
 @pytest.mark.parametrize("method", ["verify", "repair", "rebuild"])

@@ -920,6 +920,15 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         ),
         "read_run": lambda w: _stream(w) | {"run_id": RUN},
     },
+    "outdated_chunk": {
+        "add_marks": lambda w: (
+            _stream(w)
+            | {"position": 1_000, "recorded_at": _LATER, "only_live": False, "chunk_ids": [w.victim.archived_chunk_id]}
+            | {"parts": [0], "starts": [None], "ends": [None], "since": [LONG_AGO], "by_chunks": [w.chunk_ids[0]]}
+        ),
+        "read_marks": lambda w: _stream(w) | {"chunk_ids": list(w.chunk_ids)},
+        "find_marks": lambda w: _stream(w) | {"chunk_ids": list(w.chunk_ids), "as_of": None, "known_at": _LATER},
+    },
     "longterm_memory": {
         "promote_chunks": lambda w: (
             _rated_chunks(w) | {"start_dates": [LONG_AGO] * len(w.chunk_ids), "end_dates": [None] * len(w.chunk_ids)}

@@ -289,6 +289,8 @@ _KEYS = [
     ("belief", ["event_id"]),
     ("profile", ["name"]),
     ("recalled_chunk", ["run_id"]),
+    ("outdated_chunk", ["chunk_id"]),
+    ("outdated_chunk", ["by_chunk"]),
     ("event_index", ["position"]),
     ("event_index", ["text_hash"]),
     ("event_posting", ["term"]),

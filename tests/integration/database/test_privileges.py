@@ -75,6 +75,7 @@ _RELATIONS: dict[str, dict[str, str]] = {
     "belief": _PROJECTION,
     "profile": _PROJECTION,
     "recalled_chunk": _PROJECTION,
+    "outdated_chunk": _PROJECTION,
     "event_index": _PROJECTION,
     "event_posting": _PROJECTION,
     "shortterm_memory_chunk": {"app": "SELECT"},
@@ -92,6 +93,7 @@ _FUNCTIONS: dict[str, set[str]] = {
     "chunk_is_visible": {"owner", "app", "eraser"},
     "end_was_corrected": {"owner", "app", "eraser"},
     "expired_memories": {"owner", "app"},
+    "outdated_marks": {"owner", "app"},
     "expiry_then": {"owner", "app"},
     "enqueue_work": {"owner", "app", "eraser"},
     "list_work": {"owner", "app"},
@@ -128,6 +130,7 @@ _TENANT_TABLES = (
     "belief",
     "profile",
     "recalled_chunk",
+    "outdated_chunk",
     "event_index",
     "event_posting",
 )

@@ -32,6 +32,7 @@ PROJECTED: Mapping[str, tuple[str, ...]] = {
     "belief": ("position",),
     "profile": ("position",),
     "recalled_chunk": ("chunk_id", "run_id"),
+    "outdated_chunk": ("chunk_id", "position", "part"),
     "event_index": ("position",),
     "event_posting": ("term", "block"),
 }

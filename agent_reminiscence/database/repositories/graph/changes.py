@@ -15,7 +15,7 @@ from uuid import UUID
 from agent_reminiscence.database.connection import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.database.repositories.arrays import uuid_array
-from agent_reminiscence.domain.payloads import EntityEntry, GraphChanges, RelationshipEntry
+from agent_reminiscence.domain.payloads import ChunkCut, EntityEntry, GraphChanges, RelationshipEntry
 from agent_reminiscence.text.folding import name_key
 
 _SQL = load_queries("sql", "graph_changes")
@@ -81,6 +81,22 @@ class GraphChangesRepository:
             "position": position,
         }
         roots = await db.fetch_all(_SQL["end_mentions"], params)
+        await self._touch(db, external_id, roots, position)
+
+    async def copy_mentions(
+        self, db: SqlExecutor, external_id: str, cuts: Sequence[ChunkCut], *, recorded_at: datetime, position: int
+    ) -> None:
+        """Make the pieces of chunks say what these say, before the chunks end."""
+        pieces = [(cut.chunk, piece) for cut in cuts for piece in cut.pieces]
+        params = {
+            "external_id": external_id,
+            "old_ids": uuid_array([chunk_id for chunk_id, _ in pieces]),
+            "new_ids": uuid_array([piece.id for _, piece in pieces]),
+            "items": ["{" + ",".join(map(str, piece.items)) + "}" for _, piece in pieces],
+            "recorded_at": recorded_at,
+            "position": position,
+        }
+        roots = await db.fetch_all(_SQL["copy_mentions"], params)
         await self._touch(db, external_id, roots, position)
 
     async def promote(

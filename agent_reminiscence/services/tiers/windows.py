@@ -44,7 +44,7 @@ WINDOW_CONTEXT_CHARACTERS: Final = 300
 # A stored passage and the name of a known entity are cut to these lengths.
 NEAR_SHOWN_CHARACTERS: Final = 1_000
 KNOWN_NAME_SHOWN_CHARACTERS: Final = 60
-# A sentence with fewer words that say something, and no name, number or date, says too little.
+# A sentence with fewer words, and no name, number or date, says too little; and so does one of only the words below.
 _TELLING_WORDS = 2
 _SAYING_LITTLE = frozenset(
     word
@@ -259,12 +259,11 @@ def _tells(sentence: str) -> bool:
         return False
     # In a script without capitals, a whole clause may be one word.
     is_cased = sentence.upper() != sentence.lower()
-    return not is_cased or count_details(sentence) > 0 or _count_telling(sentence) >= _TELLING_WORDS
-
-
-def _count_telling(sentence: str) -> int:
-    """How many words say something: "I'm so sorry", "That sounds great" and "I hope so" have one at most."""
-    return sum(word not in _SAYING_LITTLE for word in WORD.findall(sentence.casefold()))
+    if not is_cased or count_details(sentence):
+        return True
+    words = WORD.findall(sentence.casefold())
+    # "I'm so sorry", "That sounds great" and "I hope so" agree; "I'm vegetarian" tells.
+    return len(words) >= _TELLING_WORDS and not _SAYING_LITTLE.issuperset(words)
 
 
 def set_apart(

@@ -273,7 +273,11 @@ _ASKED: Sequence[tuple[str, _Change, str]] = (
         _add("facts", text="Maria sails.", passages="all", importance=1),
         "facts 3 `passages`: Inp",
     ),
-    ("ratings in prose", lambda plan: plan.update(importance="0.9, 0.5"), "importance: Input should be a valid list"),
+    (
+        "ratings in prose",
+        lambda plan: plan.update(importance="0.9, 0.5"),
+        "importance: Input should be a valid dict",
+    ),
     ("facts in prose", lambda plan: plan.update(over="nothing is"), "over: Input should be a valid list"),
     (
         "an end by words",

@@ -21,7 +21,7 @@ from agent_reminiscence.agents.plans import (
 from agent_reminiscence.database.repositories.chunk_similarity import NearChunk
 from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, StatedRelationship
 from agent_reminiscence.domain.memory import StoredChunk
-from agent_reminiscence.services.tiers.endings import Decision, EndingReader
+from agent_reminiscence.services.tiers.ending_decisions import Decision, EndingReader
 from agent_reminiscence.services.tiers.proposal import possible_endings
 from agent_reminiscence.services.tiers.windows import Window
 from agent_reminiscence.text.folding import name_key

@@ -24,7 +24,7 @@ from agent_reminiscence.domain.trust import SOURCES, least_trusted, may_end
 from agent_reminiscence.exceptions import RedactionError, StoreError
 from agent_reminiscence.services.model_budget import ModelBudget
 from agent_reminiscence.services.runtime import Runtime
-from agent_reminiscence.services.tiers.endings import Decision, EndingReader, Vectors
+from agent_reminiscence.services.tiers.ending_decisions import Decision, EndingReader, Vectors
 from agent_reminiscence.services.tiers.plan import Draft
 from agent_reminiscence.services.tiers.proposal import Proposal, possible_endings, take_over, take_over_endings
 from agent_reminiscence.services.tiers.reading_turns import ReadingTurns

@@ -18,7 +18,7 @@ from agent_reminiscence.domain.memory import StoredChunk
 from agent_reminiscence.domain.payloads import Fallback, ModelUsage
 from agent_reminiscence.domain.trust import SOURCE_TRUST, least_trusted, may_end
 from agent_reminiscence.services.graph.periods import Statement, restates
-from agent_reminiscence.services.tiers.endings import Decision
+from agent_reminiscence.services.tiers.ending_decisions import Decision
 from agent_reminiscence.services.tiers.entities import PlannedEntity
 from agent_reminiscence.services.tiers.relationships import PlannedRelationship
 from agent_reminiscence.services.tiers.windows import Window

@@ -199,7 +199,8 @@ def _show_consolidation(out: Console, report: ConsolidationReport) -> None:
         count(report.facts, "fact", "facts"),
     ]
     over = report.chunks_ended + report.relationships_ended
-    say(out, f"{', '.join(found)}; {count(over, 'older statement', 'older statements')} ended", indent=4)
+    marked = f", {report.chunks_outdated:,} marked as probably out of date" if report.chunks_outdated else ""
+    say(out, f"{', '.join(found)}; {count(over, 'older statement', 'older statements')} ended{marked}", indent=4)
     for usage in report.usage:
         say(
             out,
@@ -215,6 +216,9 @@ def _show_consolidation(out: Console, report: ConsolidationReport) -> None:
     for ended in report.ends:
         chunks = ", ".join(map(str, ended.chunks))
         say(out, f"{ended.reason}: {chunks} of memory {ended.memory_id}, {one_line(ended.why or '')}", indent=4)
+    for outdated in report.outdated:
+        chunks = ", ".join(str(part.chunk) for part in outdated.parts)
+        say(out, f"outdated: {chunks} of memory {outdated.memory_id}, {one_line(outdated.why or '')}", indent=4)
 
 
 def _when(job: Job) -> str:

@@ -12,6 +12,7 @@ from pydantic import Field
 from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.domain.model import FrozenModel
 from agent_reminiscence.domain.payloads import (
+    ChunkCut,
     ChunkEntry,
     EndReason,
     Fallback,
@@ -21,7 +22,7 @@ from agent_reminiscence.domain.trust import Source
 
 
 class Derivation(FrozenModel):
-    """What a consolidation, a promotion, an end of passages or a statement about the graph made of a version."""
+    """What a consolidation, a promotion, a cut, an end or a mark of passages, or a statement made of a version."""
 
     kind: EventKind
     event_id: UUID
@@ -29,16 +30,21 @@ class Derivation(FrozenModel):
     occurred_at: datetime
     recorded_at: datetime
     source: Source = Field(description="The least trusted label among its sources.")
-    chunk_ids: tuple[UUID, ...] = Field(description="Chunks it rated, promoted, ended or rests on.")
+    chunk_ids: tuple[UUID, ...] = Field(description="Chunks it rated, promoted, cut, ended, marked or rests on.")
     duplicates: dict[UUID, UUID] = Field(
         default_factory=dict,
         description="Chunks that ended as duplicates: id → id of the older chunk that says the same. For an end: chunks"
         " of other memories that repeated the ended chunks and ended with them.",
     )
     summary: str | None = None
+    cuts: tuple[ChunkCut, ...] = Field(default=(), description="Which pieces took the place of which chunks.")
     reason: EndReason | None = Field(default=None, description="Why the chunks ended, if they did.")
-    ended_by: tuple[UUID, ...] = Field(default=(), description="Newer chunks that contradict or replace them.")
-    why: str | None = Field(default=None, description="Why they ended, in the words of the model that proposed it.")
+    ended_by: tuple[UUID, ...] = Field(
+        default=(), description="Newer chunks that contradict, replace or seem to outdate them."
+    )
+    why: str | None = Field(
+        default=None, description="Why they ended or are out of date, in the words of the model that proposed it."
+    )
     facts: tuple[str, ...] = Field(default=(), description="What a model concluded from the chunks.")
     usage: tuple[ModelUsage, ...] = Field(default=(), description="The models called for it, and their usage.")
     fallback: Fallback | None = Field(

@@ -14,7 +14,9 @@ from agent_reminiscence.domain.payloads import (
     Fallback,
     LanguageOrigin,
     MemoryConsolidated,
+    MemoryCut,
     MemoryEnded,
+    MemoryOutdated,
     ModelUsage,
 )
 from agent_reminiscence.domain.said import SaidFrom
@@ -236,7 +238,10 @@ class ConsolidationReport(FrozenModel):
     entities: int = Field(description="Entities found in the new chunks.")
     relationships: int
     facts: int = Field(default=0, description="Statements a model derived from the new chunks.")
-    chunks_ended: int = Field(default=0, description="Older chunks a model found contradicted or replaced.")
+    chunks_ended: int = Field(
+        default=0, description="Older chunks, or parts of them, that a model found contradicted or replaced."
+    )
+    chunks_outdated: int = Field(default=0, description="Passages and facts marked as probably out of date; they stay.")
     relationships_ended: int = 0
     promoted: int = 0
     vectors_filled: int = 0
@@ -246,4 +251,10 @@ class ConsolidationReport(FrozenModel):
         default=None, description="Why rules decided all or part of it although a model is configured; else None."
     )
     plan: MemoryConsolidated | None = Field(default=None, description="For a dry run: what would be recorded.")
+    cuts: tuple[MemoryCut, ...] = Field(
+        default=(), description="For a dry run: the chunks that would be cut because a part of them is over."
+    )
     ends: tuple[MemoryEnded, ...] = Field(default=(), description="For a dry run: the older chunks that would end.")
+    outdated: tuple[MemoryOutdated, ...] = Field(
+        default=(), description="For a dry run: what would be marked as probably out of date."
+    )

@@ -45,7 +45,7 @@ async def apply_cut(db: SqlExecutor, tables: Tables, event: Event) -> Change:
         value=[layout[cut.chunk].content for cut in cuts],
     )
     pieces, indexed = [piece for piece, _ in made], [posted for _, posted in made]
-    live = await tables.chunks.add_pieces(db, external_id, pieces, recorded_at=event.recorded_at)
+    live = await tables.pieces.add_pieces(db, external_id, pieces, recorded_at=event.recorded_at)
     days = {day_of(piece.said_at) for piece in pieces}
     await add_texts(
         db,
@@ -62,7 +62,7 @@ async def apply_cut(db: SqlExecutor, tables: Tables, event: Event) -> Change:
     )
     old = [cut.chunk for cut in cuts]
     ended = await tables.chunks.end(db, external_id, old, recorded_at=event.recorded_at, ended_at=_NEVER)
-    await tables.chunks.move_facts(db, external_id, memory_id, cuts)
+    await tables.pieces.move_facts(db, external_id, memory_id, cuts)
     await tables.graph.copy_mentions(db, external_id, cuts, recorded_at=event.recorded_at, position=event.position)
     # Nothing ends with these, because the pieces say it.
     await tables.graph.end_mentions(

@@ -87,8 +87,13 @@ FROM active_memory AS m
 WHERE m.external_id = $(external_id)p AND m.archived_at IS NULL AND m.key = $(key)p;
 
 -- name: get_versions
-SELECT m.version, m.consolidated_version, m.expires_at IS NOT NULL AND m.expires_at <= $(now)p::timestamptz AS has_expired,
-    cardinality(m.chunk_ids) + coalesce((SELECT sum(cardinality(s.chunk_ids)) {include segments}), 0) AS chunks
+SELECT version, consolidated_version, expires_at IS NOT NULL AND expires_at <= $(now)p::timestamptz AS has_expired
+FROM active_memory
+WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p;
+
+-- name: count_chunks
+-- How many chunks a memory's text has, live or not.
+SELECT cardinality(m.chunk_ids) + coalesce((SELECT sum(cardinality(s.chunk_ids)) {include segments}), 0) AS chunks
 FROM active_memory AS m
 WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p;
 

@@ -20,69 +20,6 @@ FROM unnest(
     words, text_flags, source, importance, confidence, start_date, said_at, said_starts, said_dates
 );
 
--- name: add_pieces
--- Pieces of chunks of one memory, in their place: each is as its chunk is, also where that has ended as a repetition. Of one that
--- has ended for good, its row keeps telling until when it held; its pieces hold at no time. Returns which are live.
-INSERT INTO memory_chunk (
-    external_id, chunk_id, number, memory_id, memory_version, chunk_order, span_start, span_end, tier, content, folded_hash,
-    text_hash, speaker, speaker_key, metadata, words, text_flags, source, importance, confidence, start_date, end_date, said_at,
-    said_starts, said_dates, recorded_at, superseded_at, duplicate_of, corrected_at, corrected_end_dates, estimate
-)
-SELECT
-    $(external_id)p, p.chunk_id, p.number, c.memory_id, c.memory_version, c.chunk_order, c.span_start + p.piece_start,
-    c.span_start + p.piece_end, c.tier, p.content, decode(p.folded_hash, 'hex'), decode(p.text_hash, 'hex'), c.speaker,
-    c.speaker_key, c.metadata, p.words, p.text_flags, c.source, c.importance, c.confidence, c.start_date,
-    CASE WHEN c.superseded_at IS NULL OR c.duplicate_of IS NOT NULL THEN c.end_date ELSE c.start_date END, p.said_at,
-    p.said_starts::int[], p.said_dates::timestamptz[], $(recorded_at)p,
-    CASE WHEN c.superseded_at IS NOT NULL THEN $(recorded_at)p::timestamptz END, c.duplicate_of, c.corrected_at,
-    c.corrected_end_dates, c.estimate
-FROM unnest(
-    $(chunk_ids)p::uuid[], $(pieces_of)p::uuid[], $(numbers)p::bigint[], $(starts)p::int[], $(ends)p::int[],
-    $(contents)p::text[], $(folded_hashes)p::text[], $(text_hashes)p::text[], $(words)p::int[], $(text_flags)p::smallint[],
-    $(said_at)p::timestamptz[], $(said_starts)p::text[], $(said_dates)p::text[]
-) AS p (
-    chunk_id, piece_of, number, piece_start, piece_end, content, folded_hash, text_hash, words, text_flags, said_at, said_starts,
-    said_dates
-)
-JOIN memory_chunk AS c ON c.external_id = $(external_id)p AND c.chunk_id = p.piece_of
-RETURNING chunk_id, superseded_at IS NULL AS is_live;
-
--- name: move_facts
--- What rests on a chunk that is cut rests on its pieces: on those that are known to support it, otherwise on all of them.
-WITH piece AS MATERIALIZED (
-    SELECT p.place, p.old_id, p.new_id, p.facts::uuid[] AS facts
-    FROM unnest($(old_ids)p::uuid[], $(new_ids)p::uuid[], $(facts)p::text[]) WITH ORDINALITY AS p (old_id, new_id, facts, place)
-)
-UPDATE memory_chunk AS f
-SET derived_from = ARRAY(
-    SELECT coalesce(piece.new_id, d.chunk_id)
-    FROM unnest(f.derived_from) WITH ORDINALITY AS d (chunk_id, place)
-    LEFT JOIN piece ON piece.old_id = d.chunk_id AND (
-        f.chunk_id = ANY(piece.facts)
-        OR NOT EXISTS (
-            SELECT FROM piece AS other WHERE other.old_id = d.chunk_id AND f.chunk_id = ANY(other.facts)
-        )
-    )
-    ORDER BY d.place, piece.place
-)
-WHERE f.external_id = $(external_id)p AND f.memory_id = $(memory_id)p AND f.derived_from IS NOT NULL
-    AND f.derived_from && $(old_ids)p::uuid[];
-
--- name: find_resting_facts
--- Live facts that rest on some chunks of a memory.
-SELECT chunk_id, content, derived_from
-FROM memory_chunk
-WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND derived_from IS NOT NULL AND superseded_at IS NULL
-    AND derived_from && $(chunk_ids)p::uuid[]
-ORDER BY chunk_id;
-
--- name: read_contents
--- The words of some chunks, as they stand.
-SELECT chunk_id, memory_id, content, speaker
-FROM memory_chunk
-WHERE external_id = $(external_id)p AND chunk_id = ANY($(chunk_ids)p::uuid[])
-ORDER BY chunk_id;
-
 -- name: add_facts
 -- What was concluded from chunks. It is not part of a text, so it is indexed separately and has no order.
 INSERT INTO memory_chunk (
@@ -295,6 +232,22 @@ WHERE c.external_id = $(external_id)p AND c.chunk_id = rating.chunk_id
         OR c.tier <> 'longterm' AND c.tier <> coalesce($(tier)p::text, c.tier)
     );
 
+-- part: outdated
+-- A chunk c is marked as probably out of date since a moment or earlier, and the newer words still stand.
+EXISTS (
+    SELECT
+    FROM outdated_chunk AS o
+    JOIN memory_chunk AS newer ON newer.external_id = $(external_id)p AND newer.chunk_id = o.by_chunk
+    WHERE o.external_id = $(external_id)p AND o.chunk_id = c.chunk_id AND o.since <= {moment}
+        AND (newer.superseded_at IS NULL OR newer.duplicate_of IS NOT NULL)
+)
+
+-- part: said_by_mine
+coalesce(mine.said_at, mine.start_date)
+
+-- part: asked_moment
+asked.moment
+
 -- name: find_twins
 -- For each new chunk in a portion of a memory's text: the oldest live consolidated chunk of another memory with the
 -- same text and speaker that is trusted no less and holds at the moment from which it would represent both.
@@ -303,7 +256,7 @@ FROM active_memory AS m
 CROSS JOIN LATERAL {include layout}
 CROSS JOIN LATERAL (
     -- OFFSET 0: looked up one by one. A plan made before tables were analysed compared every chunk with every other.
-    SELECT chunk_id, folded_hash, speaker_key, confidence, start_date FROM memory_chunk
+    SELECT chunk_id, folded_hash, speaker_key, confidence, start_date, said_at FROM memory_chunk
     WHERE external_id = $(external_id)p AND chunk_id = layout.chunk_id AND tier = 'active' AND superseded_at IS NULL
     OFFSET 0
 ) AS mine
@@ -315,6 +268,8 @@ CROSS JOIN LATERAL (
         AND derived_from IS NULL
         AND speaker_key IS NOT DISTINCT FROM mine.speaker_key AND confidence >= mine.confidence
         AND start_date <= greatest(mine.start_date, $(moment)p)
+        -- What was said again is not out of date with it.
+        AND NOT {include outdated moment=said_by_mine}
         -- What expires would take the others along.
         AND NOT EXISTS (
             SELECT FROM active_memory AS e
@@ -327,7 +282,7 @@ WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p
 ORDER BY mine.chunk_id;
 
 -- name: find_known_texts
--- Which of these texts, in folded form, are said by live chunks that hold at a moment or later. If a memory is to say them,
+-- Which of these texts, in folded form, are said by live chunks that hold at a moment or later and are not out of date by then. If a memory is to say them,
 -- what another one says that expires does not count. Nor does, with without_prefix, what a memory says whose key begins so.
 SELECT DISTINCT asked.digest AS folded_hash
 FROM unnest($(folded_hashes)p::text[], $(moments)p::timestamptz[]) AS asked (digest, moment)
@@ -338,6 +293,7 @@ CROSS JOIN LATERAL (
     OFFSET 0
 ) AS c
 WHERE (c.end_date IS NULL OR c.end_date > asked.moment) AND c.chunk_id <> ALL($(ignored)p::uuid[])
+    AND NOT {include outdated moment=asked_moment}
     AND ($(memory_id)p::uuid IS NULL OR c.memory_id = $(memory_id)p::uuid OR NOT EXISTS (
         SELECT FROM active_memory AS e
         WHERE e.external_id = $(external_id)p AND e.memory_id = c.memory_id AND e.expires_at IS NOT NULL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
@@ -48,10 +49,12 @@ from agent_reminiscence.exceptions import (
 )
 from agent_reminiscence.services.ledger.expiry import Expiry
 from agent_reminiscence.services.ledger.requests import WriteRequest
+from agent_reminiscence.services.tiers.planning import GoneMeanwhileError
 from tests.chaos.conftest import Repetitions
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.support.chaos import stories
 from tests.support.chaos.reader import SAID_BY_READER, Bent, bent_on, make_reader
+from tests.support.endings import Span, end_spans, layout_of
 from tests.support.factories import record_event, superuser
 from tests.support.fakes import SetClock
 
@@ -296,6 +299,31 @@ class Read:
     async def run(self, world: World) -> None:
         with bent_on(self.bent):
             await world.reader.admin.consolidate(world.tenant, None if self.which is None else world.pick(self.which))
+
+
+@dataclass(frozen=True)
+class EndParts:
+    """A new memory shows that parts of what another one says are over, for sure or probably; or all of it."""
+
+    line: int
+    which: int
+    parts: tuple[tuple[int, int, bool], ...]
+    month: int | None
+
+    async def run(self, world: World) -> None:
+        await Create((self.line,), 0, self.month, 0, " by now").run(world)
+        newer, older = world.memory_ids[-1], world.pick(self.which)
+        layout = [one for one in await layout_of(world.memory, world.tenant, older) if not one.has_ended]
+        spans = []
+        for first, words, is_hard in self.parts if layout else ():
+            chunk = layout[first % len(layout)]
+            places = [word.span() for word in re.finditer(r"\S+", chunk.content)]
+            begin = first % len(places)
+            characters = (places[begin][0], places[min(begin + words, len(places) - 1)][1]) if words else None
+            spans.append(Span(older, chunk.chunk_id, characters, is_hard))
+        # Others may write meanwhile.
+        with suppress(GoneMeanwhileError):
+            await end_spans(world.memory, world.tenant, newer, spans)
 
 
 @dataclass(frozen=True)
@@ -618,6 +646,7 @@ type Call = (
     | Limit
     | Expire
     | Consolidate
+    | EndParts
     | Read
     | Review
     | Recall
@@ -701,9 +730,17 @@ _bents: st.SearchStrategy[frozenset[Bent]] = st.sampled_from(
     ]
 )
 _reads = st.builds(Read, st.none() | _which, _bents)
+_ends = st.builds(
+    EndParts,
+    st.integers(0, 3),
+    _which,
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4), st.booleans()), min_size=1, max_size=3).map(tuple),
+    stories.months,
+)
 _calls = st.one_of(
     _creates,
     _updates,
+    _ends,
     st.builds(Consolidate, st.none() | _which),
     _reads,
     st.builds(Review, st.none() | st.integers(0, 3)),
@@ -743,7 +780,7 @@ _graph_histories = _beginning_with_memories(
     st.lists(_namings | _merges | _statements | _calls | _updates, min_size=6, max_size=16)
 )
 _read_histories = _beginning_with_memories(
-    st.lists(st.tuples(_creates | _updates | _growths, _reads) | st.tuples(_calls), min_size=3, max_size=6).map(
+    st.lists(st.tuples(_creates | _updates | _growths | _ends, _reads) | st.tuples(_calls), min_size=3, max_size=6).map(
         lambda steps: [step for several in steps for step in several]
     )
 )

@@ -215,6 +215,11 @@ class ActiveMemoryRepository:
         params = {"external_id": external_id, "memory_id": memory_id, "now": now}
         return await db.ask(_SQL["get_versions"], params, read)
 
+    async def ask_for_chunks(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> Deferred[int]:
+        """How many chunks a memory's text has, deferred; 0 if it does not exist."""
+        params = {"external_id": external_id, "memory_id": memory_id}
+        return await db.ask(_SQL["count_chunks"], params, lambda rows: int(rows[0]["chunks"]) if rows else 0)
+
     async def are_there(self, db: SqlExecutor, external_id: str, memory_ids: Collection[UUID]) -> bool:
         """Whether all of these memories exist, archived or not."""
         if not memory_ids:

@@ -17,7 +17,7 @@ from agent_reminiscence.database.repositories.arrays import uuid_array
 from agent_reminiscence.database.repositories.memory_attribute import add_turn_attributes, replace_turn_attributes
 from agent_reminiscence.domain.conversation_key import CONVERSATION_KEY_PREFIX
 from agent_reminiscence.domain.memory import StoredChunk
-from agent_reminiscence.domain.payloads import ChunkCut, ChunkRating, Duplicate
+from agent_reminiscence.domain.payloads import ChunkRating, Duplicate
 from agent_reminiscence.domain.said import SaidFrom
 from agent_reminiscence.domain.trust import Source
 
@@ -97,23 +97,6 @@ class NewPiece:
     said_at: datetime
     first_said: datetime | None
     said_lines: tuple[SaidFrom, ...]
-
-
-class FactBasis(NamedTuple):
-    """A live fact, with the chunks that it rests on."""
-
-    chunk_id: UUID
-    content: str
-    derived_from: tuple[UUID, ...]
-
-
-class ChunkText(NamedTuple):
-    """The words of a chunk, as they stand in its memory's text."""
-
-    chunk_id: UUID
-    memory_id: UUID
-    content: str
-    speaker: str | None
 
 
 class NewFact(NamedTuple):
@@ -264,53 +247,6 @@ class MemoryChunkRepository:
             "ended_at": ended_at,
         }
         return _ended(await db.fetch_all(_SQL["end_facts"], params))
-
-    async def add_pieces(
-        self, db: SqlExecutor, external_id: str, pieces: Sequence[NewPiece], *, recorded_at: datetime
-    ) -> int:
-        """Store pieces of chunks, each as its chunk is; returns how many are live."""
-        params = {
-            "external_id": external_id,
-            "recorded_at": recorded_at,
-            "chunk_ids": uuid_array([p.chunk_id for p in pieces]),
-            "pieces_of": uuid_array([p.piece_of for p in pieces]),
-            "starts": [p.start for p in pieces],
-            "ends": [p.end for p in pieces],
-            **_text_columns(pieces),
-        }
-        rows = await db.fetch_all(_SQL["add_pieces"], params)
-        await add_turn_attributes(db, external_id, {p.chunk_id: p.metadata for p in pieces if p.metadata})
-        return sum(row["is_live"] for row in rows)
-
-    async def move_facts(self, db: SqlExecutor, external_id: str, memory_id: UUID, cuts: Sequence[ChunkCut]) -> None:
-        """Make what rests on chunks that are cut rest on their pieces."""
-        pieces = [(cut.chunk, piece) for cut in cuts for piece in cut.pieces]
-        params = {
-            "external_id": external_id,
-            "memory_id": memory_id,
-            "old_ids": uuid_array([chunk_id for chunk_id, _ in pieces]),
-            "new_ids": uuid_array([piece.id for _, piece in pieces]),
-            "facts": ["{" + ",".join(map(str, piece.facts)) + "}" for _, piece in pieces],
-        }
-        await db.defer(_SQL["move_facts"], params)
-
-    async def find_resting_facts(
-        self, db: SqlExecutor, external_id: str, memory_id: UUID, chunk_ids: Sequence[UUID]
-    ) -> list[FactBasis]:
-        """Return the live facts that rest on some chunks of a memory, in order of their ids."""
-        params = {"external_id": external_id, "memory_id": memory_id, "chunk_ids": uuid_array(chunk_ids)}
-        return [
-            FactBasis(UUID(row["chunk_id"]), row["content"], tuple(UUID(str(one)) for one in row["derived_from"]))
-            for row in await db.fetch_all(_SQL["find_resting_facts"], params)
-        ]
-
-    async def read_contents(self, db: SqlExecutor, external_id: str, chunk_ids: Sequence[UUID]) -> list[ChunkText]:
-        """Return the words of some chunks, live or not, in order of their ids."""
-        params = {"external_id": external_id, "chunk_ids": uuid_array(chunk_ids)}
-        return [
-            ChunkText(UUID(row["chunk_id"]), UUID(row["memory_id"]), row["content"], row["speaker"])
-            for row in await db.fetch_all(_SQL["read_contents"], params)
-        ]
 
     async def find_known_texts(
         self,
@@ -610,11 +546,11 @@ def _columns_of(chunks: Sequence[NewChunk]) -> dict[str, object]:
         "importances": [c.importance for c in chunks],
         "confidences": [c.confidence for c in chunks],
         "start_dates": [c.start_date for c in chunks],
-        **_text_columns(chunks),
+        **text_columns(chunks),
     }
 
 
-def _text_columns(chunks: Sequence[NewChunk] | Sequence[NewPiece]) -> dict[str, object]:
+def text_columns(chunks: Sequence[NewChunk] | Sequence[NewPiece]) -> dict[str, object]:
     """Those of them that say what the texts are, and when they were said."""
     return {
         "numbers": [c.number for c in chunks],

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from agent_reminiscence.database.repositories.access_key import AccessKeyRepository
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
 from agent_reminiscence.database.repositories.chunk_norms import ChunkNormsRepository
+from agent_reminiscence.database.repositories.chunk_piece import ChunkPieceRepository
 from agent_reminiscence.database.repositories.chunk_similarity import ChunkSimilarityRepository
 from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
@@ -47,6 +48,7 @@ class Tables:
     shortterm: ShorttermMemoryRepository = field(default_factory=ShorttermMemoryRepository)
     longterm: LongtermMemoryRepository = field(default_factory=LongtermMemoryRepository)
     chunks: MemoryChunkRepository = field(default_factory=MemoryChunkRepository)
+    pieces: ChunkPieceRepository = field(default_factory=ChunkPieceRepository)
     index: TextIndexRepository = field(default_factory=TextIndexRepository)
     graph: GraphChangesRepository = field(default_factory=GraphChangesRepository)
     beliefs: BeliefRepository = field(default_factory=BeliefRepository)

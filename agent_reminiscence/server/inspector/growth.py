@@ -98,6 +98,9 @@ class Growth:
             case EventKind.PROMOTED:
                 for chunk in payload["chunks"]:
                     self._move(UUID(chunk["id"]), "longterm")
+            case EventKind.CUT:
+                for cut in payload["cuts"]:
+                    self._cut(UUID(cut["chunk"]), cut["pieces"])
             case EventKind.ENDED:
                 repeated = [UUID(one["id"]) for one in payload.get("duplicates", ())]
                 ended = [*(UUID(one) for one in payload["chunks"]), *repeated]
@@ -123,6 +126,18 @@ class Growth:
             for source in sources:
                 self._facts[source].add(fact_id)
             self._begin(fact_id, _Live("shortterm", memory_id, sources))
+
+    def _cut(self, chunk_id: UUID, pieces: Sequence[dict[str, Any]]) -> None:
+        facts, live = self._facts.pop(chunk_id, set()), self._live.get(chunk_id)
+        named = {UUID(fact) for piece in pieces for fact in piece.get("facts", ())}
+        for piece in pieces:
+            piece_id = UUID(piece["id"])
+            # What is known to rest on no piece rests on all of them.
+            self._facts[piece_id] = (facts - named) | (facts & set(map(UUID, piece.get("facts", ()))))
+            if live is not None:
+                self._of_text[live.memory_id].add(piece_id)
+                self._begin(piece_id, _Live(live.tier, live.memory_id))
+        self._end([chunk_id], with_facts=False)
 
     def _begin(self, chunk_id: UUID, live: _Live) -> None:
         self._live[chunk_id] = live

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
@@ -10,6 +10,7 @@ from uuid import UUID
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.domain.history import Derivation, MemoryHistory, MemoryVersion
+from agent_reminiscence.domain.payloads import ChunkCut
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import MemoryNotFoundError
 
@@ -78,11 +79,24 @@ def passages_of(history: MemoryHistory, version: MemoryVersion) -> list[Passage]
                 )
     for derivation in _derivations(history):
         _apply(added, derivation)
+    cuts = {cut.chunk: cut for derivation in _derivations(history) for cut in derivation.cuts}
     return [
-        replace(added[chunk.id], text=version.content[chunk.start : chunk.end], speaker=chunk.speaker)
+        replace(added[chunk_id], text=version.content[start:end], speaker=chunk.speaker)
         for chunk in version.chunks
-        if chunk.id in added
+        for chunk_id, start, end in _pieces(cuts, chunk.id, chunk.start, chunk.end)
+        if chunk_id in added
     ]
+
+
+def _pieces(cuts: Mapping[UUID, ChunkCut], chunk_id: UUID, start: int, end: int) -> Iterator[tuple[UUID, int, int]]:
+    """What stands for a chunk today, with its place in the text: the chunk itself, or its pieces."""
+    if chunk_id not in cuts:
+        yield chunk_id, start, end
+        return
+    for piece in cuts[chunk_id].pieces:
+        # White space at the end of a chunk may have changed since.
+        last = end if piece is cuts[chunk_id].pieces[-1] else min(end, start + piece.end)
+        yield from _pieces(cuts, piece.id, min(end, start + piece.start), last)
 
 
 def _derivations(history: MemoryHistory) -> Iterator[Derivation]:
@@ -107,6 +121,9 @@ def _apply(passages: dict[UUID, Passage], derivation: Derivation) -> None:
                     ended_by=derivation.ended_by,
                     why=derivation.why,
                 )
+    for cut in derivation.cuts:
+        if cut.chunk in passages:
+            passages |= {piece.id: replace(passages[cut.chunk], id=piece.id) for piece in cut.pieces}
     for chunk_id, older in derivation.duplicates.items():
         if chunk_id in passages and passages[chunk_id].ended is None:
             passages[chunk_id] = replace(passages[chunk_id], ended="duplicate", duplicate_of=older)

@@ -17,6 +17,7 @@ from agent_reminiscence.database.repositories.memory_chunk import PassageLabels
 from agent_reminiscence.domain.memory import ActiveMemory, StoredChunk, StoredMemory
 from agent_reminiscence.domain.payloads import ChunkEntry
 from agent_reminiscence.domain.trust import Source, least_trusted
+from agent_reminiscence.services.memories.kept_cuts import keep_cuts
 from agent_reminiscence.services.memories.layout import chunked, match
 
 # The words of a line that has any. The white space before them belongs to the chunk before.
@@ -26,18 +27,20 @@ type _Passage = tuple[str, str | None]
 
 
 def version_entries(
-    new: StoredMemory, layout: Sequence[StoredChunk], *, writer: Source, occurred_at: datetime
+    before: str, new: StoredMemory, layout: Sequence[StoredChunk], *, writer: Source, occurred_at: datetime
 ) -> tuple[ChunkEntry, ...]:
     """The chunks of a memory's new text; those that stay have their old ids.
 
     Args:
-        layout: The chunks of the text that it replaces.
+        before: The text that it replaces.
+        layout: The chunks of that text.
         writer: The label of whoever writes it.
         occurred_at: When the new version begins to hold.
     """
     # A chunk that holds from a later time than this version cannot represent its text from then on.
     live = [chunk for chunk in layout if chunk.start_date <= occurred_at]
-    matched = match(new.content, chunked(new.content, new.metadata), live)
+    entries = keep_cuts(before, new.content, chunked(new.content, new.metadata), layout)
+    matched = match(new.content, entries, live)
     if all(chunk.source == writer for chunk in layout):
         return matched
     stays = {entry.id for entry in matched if not entry.new}

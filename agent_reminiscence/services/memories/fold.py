@@ -12,6 +12,7 @@ from agent_reminiscence.domain.payloads import (
     MemoryAppended,
     MemoryConsolidated,
     MemoryCreated,
+    MemoryCut,
     MemoryUpdated,
 )
 from agent_reminiscence.domain.trust import least_trusted
@@ -74,6 +75,10 @@ def fold(events: Sequence[Event], updates_left: Callable[[int, int], int]) -> Ac
                 state["source"] = least_trusted([state["source"], event.source])
                 write = outcome_of(event, appended.chunks, live, due=appended.consolidation_due, appends=True)
                 live += len(appended.chunks)
+            case EventKind.CUT:
+                for cut in MemoryCut.model_validate(event.payload).cuts:
+                    sources |= {piece.id: sources[cut.chunk] for piece in cut.pieces}
+                    live += len(cut.pieces) - 1
             case EventKind.ARCHIVED:
                 state["archived_at"] = state["archived_at"] or event.recorded_at
             case EventKind.UNARCHIVED:

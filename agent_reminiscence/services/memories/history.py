@@ -17,7 +17,9 @@ from agent_reminiscence.domain.payloads import (
     MemoryAppended,
     MemoryConsolidated,
     MemoryCreated,
+    MemoryCut,
     MemoryEnded,
+    MemoryOutdated,
     MemoryPromoted,
     MemoryUpdated,
 )
@@ -193,6 +195,19 @@ def build_history(events: Sequence[Event]) -> MemoryHistory:
                     why=ended.why,
                 )
                 _derive(versions, versions[-1].version, derivation)
+            case EventKind.CUT:
+                cut = MemoryCut.model_validate(event.payload)
+                chunk_ids = tuple(one.chunk for one in cut.cuts)
+                _derive(versions, versions[-1].version, _derivation(event, chunk_ids=chunk_ids, cuts=cut.cuts))
+            case EventKind.OUTDATED:
+                outdated = MemoryOutdated.model_validate(event.payload)
+                derivation = _derivation(
+                    event,
+                    chunk_ids=tuple(dict.fromkeys(part.chunk for part in outdated.parts)),
+                    ended_by=(outdated.by,),
+                    why=outdated.why,
+                )
+                _derive(versions, versions[-1].version, derivation)
             case EventKind.ENTITY_STATED | EventKind.RELATIONSHIP_STATED:
                 stated = GraphStated.model_validate(event.payload)
                 _derive(versions, versions[-1].version, _derivation(event, chunk_ids=stated.chunks))
@@ -219,10 +234,11 @@ def _with_appends(fields: dict[str, Any], appends: Sequence[MemoryAppended]) -> 
 
 
 def _live_chunks(versions: Sequence[MemoryVersion]) -> int:
-    """How many chunks the text of the last version has, with what was appended to the last whole text."""
+    """How many chunks the text of the last version has, with what was appended to the last whole text, and cut."""
     total = 0
     for version in reversed(versions):
         total += len(version.chunks)
+        total += sum(len(cut.pieces) - 1 for derivation in version.derived for cut in derivation.cuts)
         if not version.is_append:
             break
     return total

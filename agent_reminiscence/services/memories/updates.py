@@ -237,7 +237,7 @@ class MemoryUpdates:
             entries = await beside(
                 lambda: date_entries(
                     new.content,
-                    version_entries(new, layout, writer=request.source, occurred_at=occurred_at),
+                    version_entries(memory.content, new, layout, writer=request.source, occurred_at=occurred_at),
                     layout,
                     occurred_at,
                 ),

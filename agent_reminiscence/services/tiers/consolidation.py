@@ -82,7 +82,7 @@ class ConsolidationService:
         needs_vectors = True
         while True:
             try:
-                report = await self._consolidate(
+                report, cut = await self._consolidate(
                     external_id,
                     memory_id,
                     importance=importance,
@@ -98,8 +98,8 @@ class ConsolidationService:
             except GoneMeanwhileError:
                 # It must not live on in the model's output: read again without it.
                 continue
-        if report.facts and not is_dry_run:
-            added, missing = await self._embedding.fill_missing(external_id, [memory_id])
+        if (report.facts or cut) and not is_dry_run:
+            added, missing = await self._embedding.fill_missing(external_id, sorted({memory_id, *cut}))
             filled += added
         return report.model_copy(update={"vectors_filled": filled, "vectors_missing": missing})
 
@@ -112,7 +112,8 @@ class ConsolidationService:
         locked: bool,
         is_dry_run: bool,
         needs_vectors: bool,
-    ) -> ConsolidationReport:
+    ) -> tuple[ConsolidationReport, list[UUID]]:
+        """What was done, and the memories of which chunks were cut."""
         async with self._memorizing.metered(external_id) as cost:
             if locked:
                 async with self._store.transaction(external_id) as db:
@@ -129,7 +130,8 @@ class ConsolidationService:
                     events, promoted = await self._preview(draft), 0
                 else:
                     events, promoted = await self._commit(draft, cost)
-        return _report(draft, events, promoted, is_dry_run=is_dry_run)
+        cut = [] if events is None else [one.memory_id for one in events.ends.cuts]
+        return _report(draft, events, promoted, is_dry_run=is_dry_run), cut
 
     async def _draft(
         self,
@@ -220,15 +222,21 @@ class ConsolidationService:
         recorded: list[tuple[EventKind, BaseModel, datetime]] = [
             (EventKind.ENTITIES_MERGED, merge, events.moment) for merge in events.merges
         ]
-        recorded += [(EventKind.ENDED, ended, since) for ended, since in events.ended]
+        recorded += [(EventKind.CUT, cut, events.moment) for cut in events.ends.cuts]
+        recorded += [(EventKind.ENDED, ended, since) for ended, since in events.ends.ended]
+        recorded += [(EventKind.OUTDATED, outdated, since) for outdated, since in events.ends.outdated]
         recorded += [(EventKind.RELATIONSHIP_ENDED, ended, events.moment) for ended in events.relationships_ended]
-        for ended, _ in events.ended:
-            # Later repetitions of it become live again and their time to live restarts. Not done in a handler because
-            # a replay leaves soft state alone.
-            await self._uses.touch_repetitions(db, request.external_id, ended.chunks, moment=events.moment)
-        # Facts have no vectors yet, profiles no new text, and the process may die after the commit: leave a note for a
-        # worker.
-        makes_work = bool(events.plan.facts) or await self._profiles.any_follows(db, request.external_id)
+        # Later repetitions of what goes become live again and their time to live restarts. Not done in a handler,
+        # because a replay leaves soft state alone.
+        gone = [chunk_id for ended, _ in events.ends.ended for chunk_id in ended.chunks]
+        gone += [cut.chunk for of_memory in events.ends.cuts for cut in of_memory.cuts]
+        if gone:
+            await self._uses.touch_repetitions(db, request.external_id, gone, moment=events.moment)
+        # Facts and pieces have no vectors yet, profiles no new text, and the process may die after the commit: leave a
+        # note for a worker.
+        makes_work = bool(events.plan.facts or events.ends.cuts) or await self._profiles.any_follows(
+            db, request.external_id
+        )
         plan = await write_payload(events.plan, events.plan.chunks)
         consolidated = request.event(EventKind.CONSOLIDATED, plan, events.moment)
         await self._projector.record(db, consolidated, makes_work=makes_work)
@@ -247,11 +255,14 @@ def _report(draft: Draft, events: Events | None, promoted: int, *, is_dry_run: b
         entities=0 if plan is None else len(plan.graph.entities),
         relationships=0 if plan is None else len(plan.graph.relationships),
         facts=0 if plan is None else len(plan.facts),
-        chunks_ended=0 if events is None else len(events.ended),
+        chunks_ended=0 if events is None else len(events.ends.ended),
+        chunks_outdated=0 if events is None else sum(len(outdated.parts) for outdated, _ in events.ends.outdated),
         relationships_ended=0 if events is None else len(events.relationships_ended),
         promoted=promoted,
         usage=draft.proposal.usage,
         fallback=draft.proposal.fallback,
         plan=plan if is_dry_run else None,
-        ends=tuple(ended for ended, _ in events.ended) if events is not None and is_dry_run else (),
+        cuts=tuple(events.ends.cuts) if events is not None and is_dry_run else (),
+        ends=tuple(ended for ended, _ in events.ends.ended) if events is not None and is_dry_run else (),
+        outdated=tuple(outdated for outdated, _ in events.ends.outdated) if events is not None and is_dry_run else (),
     )

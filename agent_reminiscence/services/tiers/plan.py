@@ -20,7 +20,9 @@ from agent_reminiscence.domain.payloads import (
     EntitiesMerged,
     FactEntry,
     MemoryConsolidated,
+    MemoryCut,
     MemoryEnded,
+    MemoryOutdated,
     RelationshipEnded,
 )
 from agent_reminiscence.domain.trust import Source, is_trusted_less, least_trusted, may_end
@@ -79,6 +81,21 @@ class Draft:
         return dict.fromkeys(range(len(self.chunks)), self.importance) | dict(self.proposal.importances)
 
 
+@dataclass(slots=True)
+class PlannedEnds:
+    """What to record about what is over, in this order.
+
+    Attributes:
+        cuts: One for each memory with chunks of which a part ends.
+        ended: Each with the moment from which the ending holds.
+        outdated: Each with the moment since when the passages are out of date.
+    """
+
+    cuts: list[MemoryCut] = field(default_factory=list)
+    ended: list[tuple[MemoryEnded, datetime]] = field(default_factory=list)
+    outdated: list[tuple[MemoryOutdated, datetime]] = field(default_factory=list)
+
+
 @dataclass(frozen=True, slots=True)
 class Events:
     """Everything that one consolidation records, in this order."""
@@ -86,8 +103,7 @@ class Events:
     moment: datetime
     plan: MemoryConsolidated
     merges: Sequence[EntitiesMerged]
-    # Each with the moment from which the ending holds.
-    ended: Sequence[tuple[MemoryEnded, datetime]]
+    ends: PlannedEnds
     relationships_ended: Sequence[RelationshipEnded]
     # Memories with chunks that became more important.
     raised: frozenset[UUID]

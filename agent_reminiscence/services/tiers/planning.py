@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -20,11 +19,11 @@ from agent_reminiscence.domain.payloads import (
     FactEntry,
     GraphChanges,
     MemoryConsolidated,
-    MemoryEnded,
     RelationshipEnded,
 )
-from agent_reminiscence.domain.trust import SOURCES, may_end
+from agent_reminiscence.domain.trust import SOURCES
 from agent_reminiscence.services.runtime import Runtime
+from agent_reminiscence.services.tiers.endings import EndingPlanner
 from agent_reminiscence.services.tiers.entities import plan_merges, resolve_entities
 from agent_reminiscence.services.tiers.known_names import KnownNames
 from agent_reminiscence.services.tiers.plan import (
@@ -62,6 +61,7 @@ class Planning:
         self._clock = runtime.clock
         self._names = names
         self._threshold = threshold
+        self._endings = EndingPlanner(runtime)
 
     async def plan(self, db: SqlExecutor, draft: Draft) -> Events | None:
         """Everything to record, given the stream as it is now; None if the memory has changed or was consolidated.
@@ -70,7 +70,7 @@ class Planning:
         entities.
 
         Raises:
-            GoneMeanwhileError: The model has to read it again.
+            GoneMeanwhileError: It has to be read again.
         """
         memory, proposal = draft.memory, draft.proposal
         external_id, memory_id = memory.external_id, memory.memory_id
@@ -78,12 +78,14 @@ class Planning:
         asked_current = await self._tables.active.ask_whether_to_consolidate(
             db, external_id, memory_id, version=memory.version, now=moment
         )
+        asked_chunks = await self._tables.active.ask_for_chunks(db, external_id, memory_id)
         asked_twins = await self._tables.chunks.ask_for_twins(db, external_id, memory_id, moment=moment)
         asked_change = await self._graph.ask_for_last_change(db, external_id)
         known = await self._names.find(external_id, [entity.sought_key for entity in draft.entities], db)
         if not await asked_current.result():
             return None
-        if not await self._is_there(db, draft):
+        # A cut makes no version, but the draft names a chunk that is gone.
+        if await asked_chunks.result() != len(memory.chunk_ids) or not await self._is_there(db, draft):
             raise GoneMeanwhileError
         twins = await self._tables.chunks.finish_twins(
             db, external_id, memory_id, asked_twins, moment=moment, chunks=len(memory.chunk_ids)
@@ -120,7 +122,7 @@ class Planning:
             moment=moment,
             plan=plan,
             merges=merges,
-            ended=await self._plan_ends(db, draft, plan),
+            ends=await self._endings.plan(db, draft, plan, moment=moment),
             relationships_ended=await self._plan_relationship_ends(db, draft, plan),
             raised=frozenset(twin.memory_id for twin in twins),
         )
@@ -152,41 +154,6 @@ class Planning:
         last = {digests[fact.id]: fact for fact in facts}
         new = [fact for fact in facts if last[digests[fact.id]] is fact and digests[fact.id] not in stored]
         return tuple(sorted(new, key=lambda fact: -fact.importance)[:MAX_PLAN_FACTS])
-
-    async def _plan_ends(
-        self, db: SqlExecutor, draft: Draft, plan: MemoryConsolidated
-    ) -> list[tuple[MemoryEnded, datetime]]:
-        """Live chunks that are contradicted or replaced, grouped by memory."""
-        external_id, memory_id = draft.memory.external_id, draft.memory.memory_id
-        proposed = {ending.chunk_id: ending for ending in draft.proposal.endings}
-        if not proposed:
-            return []
-        # What it says once more does not end, and what has ended as a repetition need not end again.
-        repeated = {chunk_id for pair in plan.duplicates for chunk_id in (pair.id, pair.duplicate_of)}
-        live = await self._lifecycle.read_live(db, external_id, [one for one in proposed if one not in repeated])
-        ended = []
-        for chunk in live:
-            ending = proposed[chunk.chunk_id]
-            by = draft.chunks[ending.by]
-            # A repetition said after the contradiction, or trusted more, does not end with it.
-            repetitions = await self._lifecycle.find_repetitions(
-                db,
-                external_id,
-                [chunk.chunk_id],
-                said_by=ending.said_at,
-                sources=[source for source in SOURCES if may_end(by.source, [source])],
-            )
-            payload = MemoryEnded(
-                memory_id=chunk.memory_id,
-                reason="replaced",
-                chunks=(chunk.chunk_id,),
-                duplicates=tuple(repetitions),
-                by=(by.chunk_id,),
-                why=ending.why,
-                rests_on=tuple(sorted({memory_id, *draft.proposal.rests_on} - {chunk.memory_id})),
-            )
-            ended.append((payload, ending.said_at))
-        return ended
 
     async def _plan_relationship_ends(
         self, db: SqlExecutor, draft: Draft, plan: MemoryConsolidated

@@ -613,6 +613,15 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             _appended(w) | _log(w) | {"segment": 3, "first_character": 5_000, "first_chunk": 65}
         ),
         "make_due": _chat,
+        "count_chunks": _memory,
+        "read_segments": _log,
+        "cut_active_memory": lambda w: (
+            _memory(w) | {"chunk_ids": list(w.chunk_ids), "chunk_starts": [0] * len(w.chunk_ids)}
+        ),
+        "cut_segment": lambda w: (
+            _log(w) | {"segment": 1, "chunk_ids": list(w.chunk_ids), "chunk_starts": [0] * len(w.chunk_ids)}
+        ),
+        "shift_segments": lambda w: _log(w) | {"segment": 0, "added": 1},
         "count_active_memories": lambda w: _stream(w) | {"now": LONG_AGO},
         "expire_active_memory": lambda w: _log(w) | {"recorded_at": LONG_AGO},
         "find_expired": lambda w: _stream(w) | {"now": _LATER, "limit": 10},
@@ -848,6 +857,9 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "record_relationships": _new_relationship,
         "touch_roots": lambda w: _stream(w) | {"entity_ids": [w.victim.survivor_id], "position": 1_000},
         "end_mentions": lambda w: _moment(w) | {"chunk_ids": [w.victim.archived_chunk_id], "ended_at": LONG_AGO},
+        "copy_mentions": lambda w: (
+            _moment(w) | {"old_ids": [w.victim.archived_chunk_id], "new_ids": [w.chunk_ids[0]], "items": ["{}"]}
+        ),
         "promote_items": lambda w: _moment(w) | {"chunk_ids": [w.victim.archived_chunk_id], "importances": [0.9]},
         "merge_entities": lambda w: (
             _moment(w) | {"survivor_id": w.victim.parted_entity_id, "merged_id": w.victim.survivor_id}
@@ -919,6 +931,24 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             _stream(w) | {"run_id": "run-2", "success": False, "position": 1_000, "reported_at": _LATER}
         ),
         "read_run": lambda w: _stream(w) | {"run_id": RUN},
+    },
+    "chunk_piece": {
+        "add_pieces": lambda w: (
+            _stream(w)
+            | {"recorded_at": _LATER, "chunk_ids": [uuid4()], "pieces_of": [w.chunk_ids[0]], "numbers": [2**50]}
+            | {"starts": [0], "ends": [1], "contents": ["W"], "folded_hashes": ["00"], "text_hashes": ["00"]}
+            | {"words": [1], "text_flags": [0], "said_at": [None], "said_starts": [None], "said_dates": [None]}
+        ),
+        "move_facts": lambda w: (
+            _stream(w)
+            | {"memory_id": w.victim.told_memory_id, "old_ids": list(w.chunk_ids)}
+            | {"new_ids": [uuid4() for _ in w.chunk_ids], "facts": ["{}" for _ in w.chunk_ids]}
+        ),
+        "find_resting_facts": lambda w: (
+            _stream(w) | {"memory_id": w.victim.told_memory_id, "chunk_ids": list(w.chunk_ids)}
+        ),
+        "read_contents": lambda w: _stream(w) | {"chunk_ids": list(w.chunk_ids)},
+        "find_items": lambda w: _stream(w) | {"chunk_ids": list(w.chunk_ids)},
     },
     "outdated_chunk": {
         "add_marks": lambda w: (

@@ -175,13 +175,21 @@ async def _last_written(db: SqlExecutor, external_id: str) -> dict[str, list[dic
     """The chunks of each memory as the events of its last version have them, in the order of the text."""
     rows = await _rows(
         db,
-        "SELECT memory_id, kind, payload -> 'chunks' AS chunks FROM memory_event"
+        "SELECT memory_id, kind, payload -> 'chunks' AS chunks, payload -> 'cuts' AS cuts FROM memory_event"
         " WHERE external_id = $(external_id)p AND salt IS NOT NULL"
-        " AND kind IN ('memory.created', 'memory.updated', 'memory.appended') ORDER BY position",
+        " AND kind IN ('memory.created', 'memory.updated', 'memory.appended', 'memory.cut') ORDER BY position",
         external_id,
     )
     written: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
+        if row["kind"] == "memory.cut":
+            pieces = {cut["chunk"]: [piece["id"] for piece in cut["pieces"]] for cut in row["cuts"]}
+            written[row["memory_id"]] = [
+                entry | {"id": piece_id}
+                for entry in written[row["memory_id"]]
+                for piece_id in pieces.get(entry["id"], [entry["id"]])
+            ]
+            continue
         before = written.get(row["memory_id"], []) if row["kind"] == "memory.appended" else []
         written[row["memory_id"]] = [*before, *row["chunks"]]
     return written

@@ -64,7 +64,8 @@ def _chunk(number: int, content: str, source: Source, **fields: Any) -> StoredCh
 
 
 def _rewrite(content: str, layout: list[StoredChunk], writer: Source) -> tuple[ChunkEntry, ...]:
-    return version_entries(_memory(content), layout, writer=writer, occurred_at=_LATER)
+    before = "".join(chunk.content for chunk in layout)
+    return version_entries(before, _memory(content), layout, writer=writer, occurred_at=_LATER)
 
 
 def _labelled(

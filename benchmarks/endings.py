@@ -124,7 +124,7 @@ async def ask(memory: AgentMem, tenant: str = _TENANT) -> Found:
     return Found(missed, len(ended), len(marked), ranks / len(QUESTIONS))
 
 
-async def measure(seeds: Sequence[int] = range(1, 6)) -> dict[str, Found]:
+async def measure(seeds: Sequence[int] = range(1, 4)) -> dict[str, Found]:
     """What is found with each model, by its name."""
     models: dict[str, Answer | None] = {"none": None, "honest": honest}
     models |= {f"weak, seed {seed}": spoils(seed) for seed in seeds}

@@ -68,7 +68,7 @@ async def _check_spoiled(memory: AgentMem, tenant: str, notes: Sequence[Note], s
         stored = sum(label[0] == "S" for label in shown)
         hard = {spoiler.given[payload["why"]][0]["number"] for payload in ended.values() if payload["why"] in reasons}
         assert sum(label[0] == "S" for label in hard) <= max(1, stored / 5)
-        assert sum(label[0] == "N" for label in hard) <= max(1, (len(shown) - stored) / 2)
+        assert sum(label[0] == "N" for label in hard) <= (len(shown) - stored + 1) / 2
     for statement in _statements(notes):
         if await _find(memory, tenant, statement):
             continue

@@ -132,7 +132,12 @@ async def test_one_passage_after_the_other_ends(config: MakeConfig) -> None:
 def _over(*pairs: tuple[str, str]) -> Callable[[Shown], dict[str, Any]]:
     def make(shown: Shown) -> dict[str, Any]:
         numbered = [shown.new(*pair) for pair in pairs]
-        return {"over": [{"number": over, "by": by, "why": "It says so."} for over, by in numbered]}
+        return {
+            "over": [
+                {"number": over, "by": by, "part": part, "why": "It says so."}
+                for (over, by), (part, _) in zip(numbered, pairs, strict=True)
+            ]
+        }
 
     return make
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import ceil
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -155,7 +156,7 @@ class EndingReader:
         """The surest, as many as may end."""
         most = {
             "stored": max(1, int(len(self.window.near) * STORED_SHARE)),
-            "new": max(1, int(len(self.window.chunks) * NEW_SHARE)),
+            "new": ceil(len(self.window.chunks) * NEW_SHARE),
         }
         ended: dict[str, set[int]] = {"stored": set(), "new": set()}
         chosen = []

@@ -13,10 +13,10 @@ def _link(
     old: str, new: str, *, speakers: tuple[str | None, str | None] = (None, None), likeness: float | None = None
 ) -> Link:
     language = "de" if old.startswith(("Der ", "Die ", "Das ")) else "en"
-    statements = (
+    first, second = (
         read_statement(text, speaker, language, _NAMES) for text, speaker in zip((old, new), speakers, strict=True)
     )
-    return find_link(*statements, likeness)
+    return find_link(first, second, likeness)
 
 
 @pytest.mark.parametrize(

@@ -225,6 +225,10 @@ bench-endings: $(BENCH) ## Ask sixty questions after an honest memorizer, one th
 bench-prompts: $(BENCH) ## Count the tokens that a memorizer is sent for six texts. Asks no model.
 	@$(RUN) benchmarks.prompts $(BENCH_ARGS)
 
+.PHONY: bench-outdated
+bench-outdated: $(BENCH) ## Measure what marks of what is probably out of date do to recall, right ones and wrong ones.
+	@$(RUN) benchmarks.outdated $(BENCH_ARGS)
+
 .PHONY: bench-entities
 bench-entities: bench-data $(BENCH) ## Sample the extractor's names, to judge by hand, and time it. DATA=folder
 	@$(RUN) benchmarks.entities --data "$(DATA)" $(BENCH_ARGS)

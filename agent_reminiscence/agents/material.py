@@ -37,8 +37,8 @@ ABOUT_RECALLED = f"""\
 Passages stand under a heading with the date and the title of their text, which may be anybody's. Each begins with its
 number in brackets and who said it; its further lines begin with `  | `, after the day they were said on if that is not
 the heading's. `source` or `trust` says whose words they are (user if not given, agent, tool, import, model; the last is
-trusted least), `until` when it ceased to be true, `see also` which later passage says nearly the same. What stands
-under `concluded from` was written by a model."""
+trusted least), `until` when it ceased to be true, `see` or `see also` which later passage replaces or repeats it. What
+stands under `concluded from` was written by a model."""
 
 # The most a tool shows of whole memories, as JSON: some 10,000 tokens, which every later request reads again.
 MAX_SHOWN_CHARACTERS: Final = 30_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -119,7 +119,7 @@ class RetrieverDeps:
     tiers: Sequence[Tier]
     passages: dict[int, Passage] = field(default_factory=dict)
     shown: dict[int, int] = field(default_factory=dict)
-    _numbers: dict[UUID, int] = field(default_factory=dict)
+    _numbers: dict[Hashable, int] = field(default_factory=dict)
     _relationships: set[UUID] = field(default_factory=set)
 
     def show_hits(self, hits: Iterable[SearchHit], step: int) -> list[str]:
@@ -133,7 +133,7 @@ class RetrieverDeps:
             self.passages[number] = Passage(hit.memory_id, hit.chunk_id, hit.title, content, sources)
             self.shown.setdefault(number, step)
             lines[number] = replace(as_passage(hit), text=text)
-        return render_lines(lines)
+        return render_lines(lines, others=self._numbers)
 
     def show_relationships(self, found: RetrievalResult) -> list[Mapping[str, Any]]:
         """Rows of how a result's entities are related, each shown once; not citable, but their passages are.

@@ -93,10 +93,14 @@ def search(
 
 
 def _show_hits(out: Console, result: RetrievalResult) -> None:
+    from agent_reminiscence.domain.retrieval import outdated_words
+
     if result.standing:
         say(out, "Always holds:", style="bold")
     for hit in result.standing:
         say(out, f"{hit.said_at:%Y-%m-%d} {hit.content.strip()}{' (pinned)' if hit.is_pinned else ''}", indent=4)
+        if (words := outdated_words(hit, result.hits)) is not None:
+            say(out, words, indent=8, style="dim")
     if not result.hits:
         say(out, "Nothing found.")
     elif not result.found:
@@ -104,6 +108,8 @@ def _show_hits(out: Console, result: RetrievalResult) -> None:
     for number, hit in enumerate(result.hits, start=1):
         say(out, f"[{number}] {source_line(hit)}", style="bold")
         say(out, hit.content.strip(), indent=4)
+        if (words := outdated_words(hit, result.hits)) is not None:
+            say(out, words, indent=4, style="dim")
         if hit.is_of_other:
             say(out, "apparently said by someone other than the person asked about", indent=4, style="dim")
     for omission in result.omitted:

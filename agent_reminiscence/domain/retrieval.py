@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -16,7 +17,7 @@ from agent_reminiscence.domain.said import SaidFrom
 from agent_reminiscence.domain.shown import as_table, one_line
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.text.rendering import Passage, Summary, render
+from agent_reminiscence.text.rendering import Passage, Summary, outdated_note, render
 
 NO_MATCH: Final = "No passage matches this."
 WEAK_MATCH: Final = "Weak match: these passages come closest, and may be about something else."
@@ -24,6 +25,17 @@ WEAK_MATCH: Final = "Weak match: these passages come closest, and may be about s
 
 
 _HIT_COLUMNS: Final = ("match", "said", "title", "speaker", "content")
+
+
+class Outdated(FrozenModel):
+    """Says that a hit is probably out of date: something newer seems to contradict it. It may be wrong."""
+
+    since: datetime = Field(description="When the newer words were said.")
+    by: UUID | None = Field(default=None, description="The hit that says them; None if it is not among the hits.")
+    start: int | None = Field(
+        default=None, description="The first character of `content` that is meant, from 0; None: all of it."
+    )
+    end: int | None = Field(default=None, description="The character after the last; None: all of it.")
 
 
 class SearchHit(FrozenModel):
@@ -97,6 +109,11 @@ class SearchHit(FrozenModel):
     later: UUID | None = Field(
         default=None,
         description="The hit that says the same later, perhaps with another value; None if none of the best does.",
+    )
+    outdated: Outdated | None = Field(
+        default=None,
+        description="Whether it is probably out of date, as known at `known_at`; None: nothing says so. Such a hit"
+        " ranks lower, and below the newer one.",
     )
     is_pinned: bool = Field(
         default=False, description="Whether its memory is pinned; only in `standing`, False among the hits."
@@ -329,8 +346,24 @@ def as_passage(hit: SearchHit) -> Passage:
         is_concluded=bool(hit.derived_from),
         key=hit.chunk_id,
         later_key=hit.later,
+        outdated_since=None if hit.outdated is None else hit.outdated.since,
+        outdated_by=None if hit.outdated is None else hit.outdated.by,
+        is_partly_outdated=hit.outdated is not None and hit.outdated.start is not None,
         is_pinned=hit.is_pinned,
     )
+
+
+def outdated_words(hit: SearchHit, hits: Sequence[SearchHit]) -> str | None:
+    """What a program shows of a hit that is probably out of date; None of any other.
+
+    Args:
+        hits: Those of the result, which are numbered from 1.
+    """
+    if hit.outdated is None:
+        return None
+    ranks = {one.chunk_id: rank for rank, one in enumerate(hits, start=1)}
+    newer = None if hit.outdated.by is None else ranks.get(hit.outdated.by)
+    return outdated_note(hit.outdated.since, is_partly=hit.outdated.start is not None, newer=newer)
 
 
 def _cells(hit: SearchHit) -> tuple[object, ...]:

@@ -15,6 +15,8 @@
       2022-05-11 Wednesday | On Saturday.
     concluded from Session 10
     [6] Leo gives a concert on 14 May 2022.
+    2022-05-12 Thursday: concluded from Session 10
+    [8] (probably out of date since 2022-06-01, see [9]) Leo has given a concert.
     ```
 
 A line says by its beginning what it is, and no text of a memory can begin one: within the fence there are a date with
@@ -22,6 +24,7 @@ its weekday, `pinned`, `what always holds`, `concluded from`, `standing summary`
 each further line of a passage, each line of a summary and each statement that is pinned or always holds. Before the bar
 stands the day on which the line was said, where that is not the heading's; of what is pinned or always holds the month,
 where it is not the same as in the line before.
+What was concluded stands behind the passages of its memory and day; without any, the day is part of its heading.
 Titles, names and speakers lose what could pass for one of these, and all texts their invisible characters; words that
 servers take for tokens of their own get other brackets. So whoever reads a rendering, a model or a program,
 can tell what was said from what we say about it; the tests read renderings back.
@@ -30,11 +33,13 @@ can tell what was said from what we say about it; the tests read renderings back
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from agent_reminiscence.text.alike import share_most_words, statement_words
@@ -61,6 +66,8 @@ _LIKE_LABEL = re.compile(rf"[\[(]|[^:ï¼š]{{0,{MAX_SHOWN_SPEAKER}}}(?::(?:\s|$)|ï
 STANDING_SHARE: Final = 1 / 3
 """The most that what always holds takes of a budget."""
 
+NO_OTHERS: Final[Mapping[Hashable, int]] = MappingProxyType({})
+_NO_CHANGES: Final[Mapping[int, int]] = MappingProxyType({})
 _PINNED_HEADING: Final = "pinned"
 _STANDING_HEADING: Final = "what always holds, newest first"
 # The speaker whose statements these are: not named, except where it is another.
@@ -87,6 +94,9 @@ class Passage:
         is_concluded: Whether it was concluded from passages of its memory.
         key: Identifies the passage; None: nothing refers to it.
         later_key: Identifies a later passage that says the same, perhaps with another value; None if none is known.
+        outdated_since: Since when it is probably out of date; None: nothing says that it is.
+        outdated_by: Identifies the later passage that says so; None if it may not be named.
+        is_partly_outdated: Whether only some of its words are.
         is_pinned: Of what always holds: whether it is pinned, rather than known by its form.
     """
 
@@ -102,6 +112,9 @@ class Passage:
     is_concluded: bool = False
     key: Hashable | None = None
     later_key: Hashable | None = None
+    outdated_since: datetime | None = None
+    outdated_by: Hashable | None = None
+    is_partly_outdated: bool = False
     is_pinned: bool = False
 
 
@@ -152,9 +165,13 @@ def render(
     return page.write()
 
 
-def render_lines(passages: Mapping[int, Passage]) -> list[str]:
-    """The lines of some passages, by their numbers, without note and fence: for a frame of somebody else's."""
-    page = _Page()
+def render_lines(passages: Mapping[int, Passage], others: Mapping[Hashable, int] = NO_OTHERS) -> list[str]:
+    """The lines of some passages, by their numbers, without note and fence: for a frame of somebody else's.
+
+    Args:
+        others: The numbers of passages that the reader was shown before, by their keys; these may be referred to.
+    """
+    page = _Page(others=others)
     for rank, (number, passage) in enumerate(passages.items()):
         page.place(_Entry(rank, passage), number)
     return page.lines()
@@ -207,6 +224,16 @@ def split_recalled(text: str) -> list[tuple[str, bool]]:
     return [part for part in [*parts, (text[end:], False)] if part[0]]
 
 
+def outdated_note(since: datetime, *, is_partly: bool, newer: int | None = None) -> str:
+    """What is said of something that is probably out of date.
+
+    Args:
+        newer: The number of the passage that says so; None if it is not shown.
+    """
+    see = "" if newer is None else f", see [{newer}]"
+    return f"probably {'partly ' if is_partly else ''}out of date since {day_of(since).isoformat()}{see}"
+
+
 def one_clean_line(text: str, most: int) -> str:
     """`text` cleaned, on one line, with parentheses for square brackets, cut to `most` characters."""
     line = " ".join(clean(_BREAK.sub(" ", text)).translate(_BRACKETS).split())
@@ -236,6 +263,21 @@ def _entries(passages: Sequence[Passage], standing: Sequence[Passage]) -> list[_
     ]
 
 
+class _References(NamedTuple):
+    """The numbers of passages that a passage refers to; None: it does not.
+
+    Attributes:
+        later: Says nearly the same, later.
+        newer: Makes it probably out of date.
+    """
+
+    later: int | None
+    newer: int | None
+
+
+_NO_REFERENCES: Final = _References(None, None)
+
+
 class _Entry:
     """A passage with what is shown of it."""
 
@@ -246,13 +288,14 @@ class _Entry:
         self.is_concluded = passage.is_concluded
         self.key = passage.key
         self.later_key = passage.later_key
+        self.outdated_since = passage.outdated_since
+        self.outdated_by = None if passage.outdated_since is None else passage.outdated_by
+        self.is_partly_outdated = passage.is_partly_outdated
         self.day = day_of(passage.start)
         title = one_clean_line(passage.title, MAX_SHOWN_TITLE)
         self.group = (passage.memory, self.day, title)
         self.heading = with_weekday(self.day) + (f", {title}" if title else "")
         self.conclusion = f"concluded from {title or 'untitled'}"
-        lines = [self.heading, self.conclusion] if passage.is_concluded else [self.heading]
-        self.headings = {(self.group, line) for line in lines}
         self.speaker = _clean_speaker(passage.speaker)
         self.speaker_key = self.speaker.casefold()
         self.notes = _notes(passage)
@@ -261,8 +304,19 @@ class _Entry:
         # What precedes the bar of a further line.
         self.dates = ["" if day == self.day or not line else f"{with_weekday(day)} " for line, day in said]
         self.backticks = _longest_backticks("\n".join([title, self.speaker, *self.lines]))
-        self.least = TOKEN * least_tokens(self.write(1, None))
-        self.costs: dict[tuple[int, int], int] = {}
+        self.least = TOKEN * least_tokens(self.write(1, _NO_REFERENCES))
+        self.costs: dict[tuple[int, ...], int] = {}
+
+    def headings(self, kinds: Collection[bool]) -> list[str]:
+        """The lines above the passages of its memory and day, before its passages and before its conclusions.
+
+        Args:
+            kinds: Whether passages are shown (False), and conclusions (True).
+        """
+        if False in kinds:
+            return [self.heading, self.conclusion] if True in kinds else [self.heading]
+        # No title can stand here: one follows a comma.
+        return [f"{with_weekday(self.day)}: {self.conclusion}"]
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -277,13 +331,13 @@ class _Entry:
             return True
         return share_most_words(self.words, other.words)
 
-    def write(self, number: int, later: int | None) -> list[str]:
-        """Its lines.
-
-        Args:
-            later: The number of a similar passage from later; None if there is none.
-        """
-        notes = [*self.notes, *([] if later is None else [f"see also [{later}], later"])]
+    def write(self, number: int, references: _References) -> list[str]:
+        """Its lines."""
+        notes = list(self.notes)
+        if self.outdated_since is not None:
+            notes.append(outdated_note(self.outdated_since, is_partly=self.is_partly_outdated, newer=references.newer))
+        if references.later is not None:
+            notes.append(f"see also [{references.later}], later")
         label = f"[{number}] ({', '.join(notes)})" if notes else f"[{number}]"
         if self.speaker:
             label += f" {self.speaker}:"
@@ -293,11 +347,11 @@ class _Entry:
             shown, more = "", [first, *more]
         return [f"{label} {shown}".rstrip(), *(f"  {dated}| {line}".rstrip() for line, dated in more)]
 
-    def cost(self, number: int, later: int | None) -> int:
+    def cost(self, number: int, references: _References) -> int:
         """What its lines cost; numbers of equally many digits cost the same."""
-        digits = len(str(number)), 0 if later is None else len(str(later))
+        digits = tuple(0 if one is None else len(str(one)) for one in (number, *references))
         if digits not in self.costs:
-            self.costs[digits] = sum(line_costs(self.write(number, later)))
+            self.costs[digits] = sum(line_costs(self.write(number, references)))
         return self.costs[digits]
 
 
@@ -311,16 +365,20 @@ class _Page:
         summary: The lines of the summary, with its heading; empty if there is none.
         shown: By rank: the passage, and its number.
         later: By rank: the rank of the similar passage from later that it refers to.
+        others: The numbers of passages that are shown elsewhere, by their keys.
     """
 
     room: int = 0
+    others: Mapping[Hashable, int] = NO_OTHERS
     standing: list[str] = field(default_factory=list)
     summary: list[str] = field(default_factory=list)
     shown: dict[int, tuple[_Entry, int]] = field(default_factory=dict)
     later: dict[int, int] = field(default_factory=dict)
     cost: int = 0
+    _ranks: dict[Hashable, int] = field(default_factory=dict)
+    _awaiting: defaultdict[Hashable, list[int]] = field(default_factory=lambda: defaultdict(list))
     _fence: int = 0
-    _headings: set[tuple[Hashable, str]] = field(default_factory=set)
+    _kinds: dict[Hashable, frozenset[bool]] = field(default_factory=dict)
     _counted: dict[str, int] = field(default_factory=dict)
 
     def choose_standing(self, standing: Sequence[Passage]) -> list[int]:
@@ -373,29 +431,30 @@ class _Page:
 
     def place(self, entry: _Entry, number: int) -> None:
         """Show a passage."""
-        self.later |= self._changes(entry)
-        self.shown[entry.rank] = entry, number
-        self._fence = max(self._fence, entry.backticks)
+        self._show(entry, number, self._changes(entry))
 
     def place_if_fitting(self, entry: _Entry, number: int) -> bool:
         """Show a passage if there is room for it; returns whether there was."""
         added = self._frame_cost(max(self._fence, entry.backticks))
         added -= self._frame_cost(self._fence) if self.shown or self.summary or self.standing else 0
-        added += sum(self._count(line) for _, line in entry.headings - self._headings)
+        before = self._kinds.get(entry.group, frozenset())
+        kinds = before | {entry.is_concluded}
+        if kinds != before:
+            added += self._heading_cost(entry, kinds) - self._heading_cost(entry, before)
         # Most passages that do not fit are neither counted nor compared with the others. A reference that changes saves
         # at most two of the three digits of its number.
         left = self.room + _TWO_DIGITS * len(self.later) - self.cost - added
-        if entry.least > left or entry.cost(number, None) > left:
+        # What is referred to in another way may save more.
+        is_awaited = entry.key is not None and entry.key in self._awaiting
+        if not is_awaited and (entry.least > left or entry.cost(number, _NO_REFERENCES) > left):
             return False
         changes = self._changes(entry)
         added += self._cost_of(changes, entry, number)
         if self.cost + added > self.room:
             return False
-        self.later |= changes
-        self.shown[entry.rank] = entry, number
+        self._show(entry, number, changes)
         self.cost += added
-        self._fence = max(self._fence, entry.backticks)
-        self._headings |= entry.headings
+        self._kinds[entry.group] = kinds
         return True
 
     def write(self) -> str:
@@ -413,15 +472,22 @@ class _Page:
         lines: list[str] = [*self.standing, *self.summary]
         for group in sorted(groups.values(), key=lambda group: min((one.day, one.start, one.rank) for one in group)):
             group.sort(key=lambda one: (one.is_concluded, one.start, one.position, one.rank))
-            lines.append(group[0].heading)
-            is_concluded = False
+            first, *more = group[0].headings({one.is_concluded for one in group})
+            lines.append(first)
             for entry in group:
-                if entry.is_concluded and not is_concluded:
-                    is_concluded = True
-                    lines.append(entry.conclusion)
-                later = self.later.get(entry.rank)
-                lines += entry.write(self._number(entry.rank), None if later is None else self._number(later))
+                if entry.is_concluded and more:
+                    lines.append(more.pop())
+                lines += entry.write(self._number(entry.rank), self._references(entry))
         return lines
+
+    def _show(self, entry: _Entry, number: int, changes: Mapping[int, int]) -> None:
+        self.later |= changes
+        self.shown[entry.rank] = entry, number
+        self._fence = max(self._fence, entry.backticks)
+        if entry.key is not None:
+            self._ranks.setdefault(entry.key, entry.rank)
+        if entry.outdated_by is not None:
+            self._awaiting[entry.outdated_by].append(entry.rank)
 
     def _changes(self, entry: _Entry) -> dict[int, int]:
         """The references that change when `entry` is shown, by rank: each passage refers to the last one like it."""
@@ -437,13 +503,40 @@ class _Page:
 
     def _cost_of(self, changes: Mapping[int, int], entry: _Entry, number: int) -> int:
         """What the lines of `entry` cost, and what the references of others that change to it add to theirs."""
-        own = self._number(changes[entry.rank]) if entry.rank in changes else None
-        added = entry.cost(number, own)
-        for rank in changes.keys() - {entry.rank}:
+        added = entry.cost(number, self._references(entry, changes, (entry, number)))
+        awaiting = self._awaiting.get(entry.key, []) if entry.key is not None and entry.key not in self._ranks else []
+        for rank in {*changes, *awaiting} - {entry.rank}:
             earlier, its_number = self.shown[rank]
-            before = self._number(self.later[rank]) if rank in self.later else None
-            added += earlier.cost(its_number, number) - earlier.cost(its_number, before)
+            added += earlier.cost(its_number, self._references(earlier, changes, (entry, number)))
+            added -= earlier.cost(its_number, self._references(earlier))
         return added
+
+    def _references(
+        self, entry: _Entry, changes: Mapping[int, int] = _NO_CHANGES, added: tuple[_Entry, int] | None = None
+    ) -> _References:
+        """What a passage refers to once another one is shown, too.
+
+        Args:
+            changes: As `_changes` gives them for that one.
+            added: That one and its number.
+        """
+        later = changes.get(entry.rank, self.later.get(entry.rank))
+        newer = self._newer(entry.outdated_by, added)
+        if later is None:
+            return _References(None, newer)
+        number = added[1] if added is not None and later == added[0].rank else self._number(later)
+        # One reference is enough.
+        return _References(None if number == newer else number, newer)
+
+    def _newer(self, key: Hashable | None, added: tuple[_Entry, int] | None) -> int | None:
+        """The number of the passage with this key, if it is shown."""
+        if key is None:
+            return None
+        if key in self._ranks:
+            return self._number(self._ranks[key])
+        if added is not None and added[0].key == key:
+            return added[1]
+        return self.others.get(key)
 
     def _start(self, rank: int, entry: _Entry) -> datetime:
         return entry.start if rank == entry.rank else self.shown[rank][0].start
@@ -457,6 +550,9 @@ class _Page:
         if opening not in self._counted:
             self._counted[opening] = text_cost(opening)
         return self._counted[opening] + self._count(fence)
+
+    def _heading_cost(self, entry: _Entry, kinds: frozenset[bool]) -> int:
+        return sum(map(self._count, entry.headings(kinds))) if kinds else 0
 
     def _count(self, line: str) -> int:
         if line not in self._counted:
@@ -537,6 +633,9 @@ def _standing_lines(passage: Passage, before: Passage | None) -> list[str]:
     is_first = before is None or before.is_pinned != passage.is_pinned
     month = _month(passage)
     notes = [*([] if not is_first and before is not None and _month(before) == month else [month]), *_notes(passage)]
+    if passage.outdated_since is not None:
+        # Without a number: what always holds stands before all that have one.
+        notes.append(outdated_note(passage.outdated_since, is_partly=passage.is_partly_outdated))
     beginning = f"  {', '.join(notes)} |" if notes else _MORE
     line = f"{beginning} {_standing_text(passage)}".rstrip()
     return [_PINNED_HEADING if passage.is_pinned else _STANDING_HEADING, line] if is_first else [line]
@@ -554,7 +653,9 @@ def _notes(passage: Passage) -> list[str]:
     """What is to be said about a passage besides who said it."""
     usual = "model" if passage.is_concluded else "user"
     notes = [] if passage.source == usual else [f"source: {one_clean_line(passage.source, MAX_SHOWN_SPEAKER)}"]
-    return notes if passage.until is None else [*notes, f"until {day_of(passage.until).isoformat()}"]
+    if passage.until is not None:
+        notes.append(f"until {day_of(passage.until).isoformat()}")
+    return notes
 
 
 def _dated_lines(passage: Passage) -> Iterator[tuple[str, date]]:

@@ -35,17 +35,27 @@ CREATE POLICY outdated_chunk_tenant ON outdated_chunk FOR ALL TO reminiscence_ap
 GRANT SELECT, INSERT, UPDATE, DELETE ON outdated_chunk TO reminiscence_app, reminiscence_eraser;
 
 -- The marks that hold: with as_of NULL now, otherwise at as_of by what was known at known_at. One holds while both its chunk and
--- the newer one that it names do; a newer one that has ended as a repetition counts as the one that it repeats.
+-- the newer one that it names do; a newer one that has ended as a repetition counts as the one that it repeats. None holds on
+-- a chunk that was said again later than the newer one.
 CREATE FUNCTION outdated_marks(tenant text, as_of timestamptz, known_at timestamptz) RETURNS TABLE (
     chunk_id uuid, number bigint, span_start integer, span_end integer, since timestamptz, by_chunk uuid, "position" bigint
 ) LANGUAGE sql STABLE PARALLEL SAFE
 AS $function$
     SELECT o.chunk_id, older.number, o.span_start, o.span_end, o.since, newer.chunk_id, o.position
     FROM reminiscence.outdated_chunk AS o
-    JOIN reminiscence.memory_chunk AS older ON older.external_id = tenant AND older.chunk_id = o.chunk_id
-    JOIN reminiscence.memory_chunk AS said ON said.external_id = tenant AND said.chunk_id = o.by_chunk
-    JOIN reminiscence.memory_chunk AS newer
-        ON newer.external_id = tenant AND newer.chunk_id = coalesce(said.duplicate_of, said.chunk_id)
+    -- Looked up one by one: a join might read every chunk of the tenant for each mark.
+    CROSS JOIN LATERAL (
+        SELECT * FROM reminiscence.memory_chunk WHERE external_id = tenant AND chunk_id = o.chunk_id OFFSET 0
+    ) AS older
+    CROSS JOIN LATERAL (
+        SELECT coalesce(duplicate_of, chunk_id) AS chunk_id
+        FROM reminiscence.memory_chunk
+        WHERE external_id = tenant AND chunk_id = o.by_chunk
+        OFFSET 0
+    ) AS said
+    CROSS JOIN LATERAL (
+        SELECT * FROM reminiscence.memory_chunk WHERE external_id = tenant AND chunk_id = said.chunk_id OFFSET 0
+    ) AS newer
     WHERE o.external_id = tenant AND (as_of IS NULL OR o.since <= as_of AND o.recorded_at <= known_at)
         AND reminiscence.chunk_is_visible(
             older.recorded_at, older.superseded_at, older.start_date, older.end_date, older.corrected_at,
@@ -55,6 +65,13 @@ AS $function$
             newer.recorded_at, newer.superseded_at, least(newer.start_date, o.since), newer.end_date, newer.corrected_at,
             newer.corrected_end_dates, as_of, known_at)
         AND newer.memory_id NOT IN (SELECT reminiscence.expired_memories(tenant, as_of, known_at))
+        AND NOT EXISTS (
+            SELECT
+            FROM reminiscence.memory_chunk AS again
+            WHERE again.external_id = tenant AND again.duplicate_of = o.chunk_id
+                AND coalesce(again.said_at, again.start_date) > o.since
+                AND (as_of IS NULL OR again.recorded_at <= known_at AND again.start_date <= as_of)
+        )
 $function$;
 
 REVOKE EXECUTE ON FUNCTION outdated_marks(text, timestamptz, timestamptz) FROM PUBLIC;

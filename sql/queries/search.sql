@@ -64,6 +64,7 @@ WITH stream AS MATERIALIZED (
 )
 SELECT stream.*, found.*,
     EXISTS (SELECT FROM recalled_chunk WHERE external_id = $(external_id)p AND reported_at IS NOT NULL) AS has_outcomes,
+    EXISTS (SELECT FROM outdated_chunk WHERE external_id = $(external_id)p) AS has_outdated,
     (SELECT generation FROM embedding_generation WHERE state = 'current') AS generation,
     (SELECT min(day) FROM memory_heading WHERE external_id = $(external_id)p AND day > '-infinity') AS first_day,
     (SELECT max(day) FROM memory_heading WHERE external_id = $(external_id)p AND day > '-infinity') AS last_day,
@@ -393,6 +394,26 @@ CROSS JOIN LATERAL (
     SELECT * FROM memory_chunk WHERE external_id = $(external_id)p AND number = best.number OFFSET 0
 ) AS c
 {include beside_chunk};
+
+-- name: find_outdated
+-- The marks on those of some chunks that are probably out of date, with the number of the newer chunk. Of a mark on a part also
+-- its words, and what else the chunk says.
+SELECT mark.number, mark.since, mark.by_chunk, newer.number AS by_number, mark.span_start, mark.span_end,
+    substr(c.content, mark.span_start + 1, mark.span_end - mark.span_start) AS part,
+    left(c.content, mark.span_start) || ' ' || substr(c.content, mark.span_end + 1) AS rest
+FROM unnest($(numbers)p::bigint[]) AS asked (number)
+CROSS JOIN LATERAL (
+    SELECT chunk_id, content FROM memory_chunk WHERE external_id = $(external_id)p AND number = asked.number OFFSET 0
+) AS c
+CROSS JOIN LATERAL (
+    SELECT *
+    FROM outdated_marks($(external_id)p, $(as_of)p::timestamptz, $(known_at)p::timestamptz) AS held
+    WHERE held.chunk_id = c.chunk_id
+    OFFSET 0
+) AS mark
+CROSS JOIN LATERAL (
+    SELECT number FROM memory_chunk WHERE external_id = $(external_id)p AND chunk_id = mark.by_chunk OFFSET 0
+) AS newer;
 
 -- part: still_shown
 -- Those of some chunks that may still be hits. A repetition that stands for what it repeats has ended.

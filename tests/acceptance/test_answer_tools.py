@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from agent_reminiscence.services.recall.neighbours import MAX_NEIGHBOURS, NEIGHB
 from agent_reminiscence.text.tokens import count_tokens
 from tests.support.fakes import SetClock
 from tests.support.memorizing import fact, reads
+from tests.support.outdated import mark
 from tests.support.rendered import Rendered, read_lines
 from tests.support.scripted import ScriptedModel, Step, answer, call, call_all
 from tests.support.steps import lines
@@ -288,6 +289,23 @@ async def test_a_search_shows_only_what_was_not_shown_before(config: MakeConfig)
     assert _texts(both) == []
     assert both.startswith("(found as well, and shown already: ")
     assert sorted(map(int, re.findall(r"\d+", both))) == [1, 2, 3]
+
+
+async def test_a_passage_that_is_probably_out_of_date_says_so(config: MakeConfig) -> None:
+    """In the prompt, and around another passage by the number under which the newer one was shown before."""
+    async with _memory(config, call("show_around", ref=3), _KNOWN) as asking:
+        memory = asking.memory
+        await memory.create_active_memory("agent-1", "Key", lines(_LOG[_KEY : _KEY + 2]), occurred_at=_START)
+        found = "Nuno found the key of the practice room in his coat."
+        await memory.create_active_memory("agent-1", "News", found, occurred_at=_START + timedelta(days=1))
+        await mark(memory, "agent-1", _LOG[_KEY], found, since=_START + timedelta(days=1))
+
+        around = await asking.ask(limit=3)
+
+    shown = {passage.number: passage for passage in _passages(asking.prompt())}
+    (newer,) = [number for number, passage in shown.items() if passage.text == found]
+    old = next(passage for passage in [*shown.values(), *_passages(around[0])] if "lost the key" in passage.text)
+    assert (old.outdated_since, old.newer) == (date(2031, 3, 11), newer)
 
 
 async def test_that_names_stood_together_is_not_shown(config: MakeConfig) -> None:

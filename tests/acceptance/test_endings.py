@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -21,8 +22,10 @@ _CLOSING = "When does the office close on Fridays?"
 _COST = "What does parking cost at the office?"
 
 
-async def _found(memory: AgentMem, tenant: str, question: str, **times: datetime) -> set[str]:
-    result = await memory.retrieve_memories(tenant, question, limit=20, **times)
+async def _found(
+    memory: AgentMem, tenant: str, question: str, *, as_of: datetime | None = None, known_at: datetime | None = None
+) -> set[str]:
+    result = await memory.retrieve_memories(tenant, question, limit=20, as_of=as_of, known_at=known_at)
     return {hit.content.strip() for hit in result.hits}
 
 
@@ -54,10 +57,9 @@ async def test_what_stands_beside_what_is_over_stays(memory: AgentMem, tenant: s
         assert await _found(memory, tenant, question, as_of=_LATE - timedelta(days=1)) == {_CLOSES, _PARKING}
         assert await _found(memory, tenant, question, as_of=_EARLY - timedelta(days=1)) == set()
         assert await _found(memory, tenant, question, known_at=before) == {_OFFICE, _NEWS}
-        later = {"as_of": _LATE + timedelta(days=1), "known_at": before}
-        assert await _found(memory, tenant, question, **later) == {_OFFICE, _NEWS}
-        earlier = {"as_of": _LATE - timedelta(days=1), "known_at": before}
-        assert await _found(memory, tenant, question, **earlier) == {_OFFICE}
+        later, earlier = _LATE + timedelta(days=1), _LATE - timedelta(days=1)
+        assert await _found(memory, tenant, question, as_of=later, known_at=before) == {_OFFICE, _NEWS}
+        assert await _found(memory, tenant, question, as_of=earlier, known_at=before) == {_OFFICE}
     [kept] = await memory.get_active_memories(tenant, ids=[old])
     assert (kept.content, kept.version) == (_OFFICE, 1)
     await _is_sound(memory, tenant)
@@ -260,6 +262,24 @@ async def test_erasing_a_cut_memory_leaves_nothing_of_it(memory: AgentMem, tenan
         {},
     ]
     assert (await memory.admin.verify(tenant)).ok
+
+
+# Copies ---------------------------------------------------------------------------------------------------------------
+
+
+async def test_an_export_takes_cuts_and_marks_along(memory: AgentMem, tenant: str, tmp_path: Path) -> None:
+    """Imported for somebody else, the same passages are over and the same are marked."""
+    old, new = await _old_and_new(memory, tenant, f"{_OFFICE}\n\nThe boss is Ana.")
+    over = [Said(old, _CLOSES), Said(old, "The boss is Ana.", is_hard=False)]
+    await consolidate_ending(memory, tenant, new, over)
+
+    await memory.admin.export(tenant, tmp_path / "all.jsonl.zst")
+    other = f"{tenant}-copy"
+    await memory.admin.import_(tmp_path / "all.jsonl.zst", other)
+
+    assert await _found(memory, other, f"{_CLOSING} {_COST}") == await _found(memory, tenant, f"{_CLOSING} {_COST}")
+    assert await _marks(memory, other) == await _marks(memory, tenant) == [("The boss is Ana.", None)]
+    assert (await memory.admin.verify(other)).ok
 
 
 # Repetitions ----------------------------------------------------------------------------------------------------------

@@ -785,6 +785,10 @@ _read_histories = _beginning_with_memories(
     )
 )
 
+_ending_histories = _beginning_with_memories(
+    st.lists(_ends | _ends | _updates | _growths | _calls, min_size=4, max_size=9)
+)
+
 
 # --- What is stored --------------------------------------------------------------------------------------------------
 
@@ -1058,6 +1062,24 @@ def test_names_that_merge_and_part_leave_what_their_ledger_gives(
         await _check(world, world.tenant)
 
     _try_histories(_open(test_server, database), _graph_histories, play, repetitions(everyday=3, reduced=6, full=250))
+
+
+@pytest.mark.thorough
+def test_parts_that_end_leave_what_their_ledger_gives(test_server: TestServer, repetitions: Repetitions) -> None:
+    """Cuts, endings and marks among all else, and erased again: a replay agrees, and no fact outlives its grounds."""
+
+    async def play(world: World, history: Sequence[Call]) -> None:
+        for step in history:
+            await _attempt(world, step)
+        await _check(world, world.tenant)
+        for number in range(2):
+            await _attempt(world, Erase("memory", number))
+        await _check(world, world.tenant)
+        for receipt in world.receipts:
+            assert (await world.memory.admin.verify_erased(receipt)).ok
+
+    database = asyncio.run(test_server.create_database())
+    _try_histories(_open(test_server, database), _ending_histories, play, repetitions(reduced=5, full=250))
 
 
 # Each kind of text of a model is erased in tests/acceptance/test_memorizer_promises.py.

@@ -37,6 +37,7 @@ class SearchedStream(NamedTuple):
         languages: The languages of its texts.
         has_graph: Whether it has any entity.
         has_outcomes: Whether it was reported how any run ended.
+        has_outdated: Whether any chunk was ever said to be probably out of date.
         days: The first and last day on which chunks were added; None if none ever was.
         graph_lag: How many positions a following graph store is behind; meaningless without one.
     """
@@ -48,6 +49,7 @@ class SearchedStream(NamedTuple):
     languages: tuple[str, ...]
     has_graph: bool
     has_outcomes: bool
+    has_outdated: bool
     graph_lag: int
     days: tuple[date, date] | None
 
@@ -180,6 +182,30 @@ class ChunkWeights(NamedTuple):
     failures: NDArray[np.int64]
 
 
+class HitMark(NamedTuple):
+    """Says that a chunk, or a part of it, is probably out of date.
+
+    Attributes:
+        number: Of the chunk.
+        by: The newer chunk that says so; `by_number` is its number.
+        start: The first character of the part in the chunk; None: all of the chunk is meant.
+        end: The character after its last.
+        part: The words of the part; None for the whole chunk.
+        rest: What else the chunk says; None for the whole chunk.
+        is_asked: Whether the question is about it.
+    """
+
+    number: int
+    since: datetime
+    by: UUID
+    by_number: int
+    start: int | None
+    end: int | None
+    part: str | None = None
+    rest: str | None = None
+    is_asked: bool = True
+
+
 class SearchRepository:
     """Reads the index of one tenant, and the rows that a ranking has chosen."""
 
@@ -226,6 +252,7 @@ class SearchRepository:
             tuple(row["languages"]),
             has_graph=row["has_graph"],
             has_outcomes=row["has_outcomes"],
+            has_outdated=row["has_outdated"],
             graph_lag=graph_lag(row["graph_head"], row["graph_position"]),
             days=None if row["first_day"] is None else (row["first_day"], row["last_day"]),
         )
@@ -426,6 +453,30 @@ class SearchRepository:
             "reported_by": request.reported_by,
         }
         return {row.pop("number"): row for row in with_metadata(await fetch(_SQL["read_hits"], params))}
+
+    async def find_outdated(
+        self, db: SqlExecutor, request: SearchRequest, numbers: NDArray[np.int64] | Sequence[int]
+    ) -> list[HitMark]:
+        """Return what says at the request's moment that some chunks are out of date; of one it may be several."""
+        params = {
+            "external_id": request.external_id,
+            "as_of": request.as_of,
+            "known_at": request.known_at,
+            "numbers": bigint_array(np.asarray(numbers, dtype=np.int64)),
+        }
+        return [
+            HitMark(
+                row["number"],
+                row["since"],
+                UUID(row["by_chunk"]),
+                row["by_number"],
+                row["span_start"],
+                row["span_end"],
+                row["part"],
+                row["rest"],
+            )
+            for row in await db.fetch_all(_SQL["find_outdated"], params)
+        ]
 
     async def ask_weights(
         self, db: SqlExecutor, request: SearchRequest, numbers: NDArray[np.int64], *, with_outcomes: bool

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from starlette.responses import Response
 
 from agent_reminiscence.config.constants import TIERS, Tier
-from agent_reminiscence.domain.retrieval import Omission, RetrievalResult, SearchHit
+from agent_reminiscence.domain.retrieval import Omission, RetrievalResult, SearchHit, outdated_words
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.server.access.grants import Scope
 from agent_reminiscence.server.inspector.fields import Fields
@@ -41,6 +41,7 @@ _PART_WORDS: Final[Mapping[str, str]] = {
     "importance": "how important it is",
     "confidence": "how certain it is",
     "outcome": "how runs with it ended",
+    "outdated": "probably out of date",
 }
 
 
@@ -65,12 +66,16 @@ class Explained:
     Attributes:
         share: Of the best hit's score, in percent.
         later: The rank of the newer hit that replaces this one; None if there is none.
+        outdated: That it is probably out of date, in words; None if nothing says so.
+        newer: The rank of the hit that says so; None if none does.
     """
 
     hit: SearchHit
     bars: Sequence[Bar]
     share: float
     later: int | None
+    outdated: str | None
+    newer: int | None
 
 
 async def ask(visit: Visit) -> Response:
@@ -158,6 +163,8 @@ def explained(result: RetrievalResult) -> list[Explained]:
             ],
             round(100 * hit.score / best, 1) if best else 0.0,
             None if hit.later is None else ranks.get(hit.later),
+            outdated_words(hit, result.hits),
+            None if hit.outdated is None or hit.outdated.by is None else ranks.get(hit.outdated.by),
         )
         for hit in result.hits
     ]

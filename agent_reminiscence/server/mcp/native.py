@@ -22,6 +22,7 @@ from agent_reminiscence.config.constants import (
 )
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.memory import ActiveMemory
+from agent_reminiscence.domain.retrieval import SearchHit
 from agent_reminiscence.domain.strict_json import RepeatedKeyError, refuse_repeated_keys
 from agent_reminiscence.exceptions import AgentError, InvalidInputError
 from agent_reminiscence.server.access.grants import Scope
@@ -42,6 +43,7 @@ from agent_reminiscence.server.mcp.results import (
     Hit,
     Listed,
     ListedMemories,
+    OutOfDate,
     Recalled,
     Standing,
     Version,
@@ -215,6 +217,7 @@ async def _recall(call: Call, asked: RecallArguments) -> tuple[Recalled, str]:
             last_said_at=None if hit.last_said_at == hit.said_at else hit.last_said_at,
             later=hit.later,
             until=hit.end_date,
+            outdated=_out_of_date(hit),
             speaker=hit.speaker,
             source=hit.source,
             tier=hit.tier,
@@ -231,11 +234,18 @@ async def _recall(call: Call, asked: RecallArguments) -> tuple[Recalled, str]:
             content=hit.content,
             said_at=hit.said_at,
             source=hit.source,
+            outdated=_out_of_date(hit),
             is_pinned=hit.is_pinned,
         )
         for hit in result.standing
     ]
     return Recalled(found=result.found, standing=standing, hits=hits, omitted=omitted), recalled_text(result)
+
+
+def _out_of_date(hit: SearchHit) -> OutOfDate | None:
+    if hit.outdated is None:
+        return None
+    return OutOfDate(since=hit.outdated.since, by=hit.outdated.by, is_partly=hit.outdated.start is not None or None)
 
 
 async def _remember(call: Call, asked: RememberArguments) -> tuple[Written, str]:

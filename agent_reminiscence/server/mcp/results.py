@@ -20,6 +20,14 @@ class _Quoting(Result):
     note: str = NOTE
 
 
+class OutOfDate(Result):
+    """Something newer seems to contradict it."""
+
+    since: datetime
+    by: UUID | None = Field(default=None, description="The chunk_id of the newer hit, if it is one.")
+    is_partly: bool | None = Field(default=None, description="Only some of its words are.")
+
+
 class Hit(Result):
     """A passage that was recalled."""
 
@@ -32,6 +40,7 @@ class Hit(Result):
     last_said_at: datetime | None = Field(default=None, description="If the same words were said again after that.")
     later: UUID | None = Field(default=None, description="The chunk_id of the hit that says the same later.")
     until: datetime | None = Field(default=None, description="When it ceased to be true.")
+    outdated: OutOfDate | None = Field(default=None, description="Whether it is probably out of date.")
     speaker: str | None = None
     source: Source
     tier: Tier
@@ -46,6 +55,7 @@ class Standing(Result):
     content: str
     said_at: datetime
     source: Source
+    outdated: OutOfDate | None = None
     is_pinned: bool = Field(description="Its memory is pinned; otherwise the statement was known by its form.")
 
 

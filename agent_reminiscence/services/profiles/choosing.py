@@ -3,8 +3,8 @@
 A sentence is worth the sum of its words that no sentence before it has said. A word's worth grows with the number of
 memories that say it, since what keeps coming up is what lasts; what nearly all of them say, ordinary words, and the
 names of those who speak count less or nothing. The sum is divided by a power of the sentence's length
-and weighed by how much the sentence tells about whoever speaks, how specific it is, how important its chunk is, and how
-well it answers the question.
+and weighed by how much the sentence tells about whoever speaks, how specific it is, how important its chunk is, how
+well it answers the question, and whether it is probably out of date.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ OWN: Final = 1.0
 LASTING: Final = 1.0
 FACT: Final = 1.0
 ASKED: Final = 0.5
+# How much of its worth a sentence keeps that is probably out of date.
+OUTDATED: Final = 0.25
 # A chunk that no consolidation has rated counts like one of this importance at least.
 LEAST_IMPORTANCE: Final = 0.25
 # A longer sentence says more, but not in proportion.
@@ -81,6 +83,7 @@ class Sentence(NamedTuple):
         is_own: Whether one of those whom the summary is about says it.
         is_fact: Whether a model has concluded it.
         asked: How well its chunk answers the question, 0 to 1.
+        is_outdated: Whether something newer seems to contradict it.
     """
 
     text: str
@@ -94,6 +97,7 @@ class Sentence(NamedTuple):
     is_own: bool = False
     is_fact: bool = False
     asked: float = 0.0
+    is_outdated: bool = False
 
 
 def find_statements(text: str) -> list[str]:
@@ -185,6 +189,7 @@ def _weight(sentence: Sentence, terms: frozenset[str]) -> float:
     if not least <= len(terms) <= MOST_WORDS:
         return 0.0
     weight = 1.0 + OWN * own + LASTING * lasting + FACT * sentence.is_fact + ASKED * sentence.asked
+    weight *= OUTDATED if sentence.is_outdated else 1.0
     return weight * max(LEAST_IMPORTANCE, sentence.importance) * (1 + min(3, count_details(sentence.text)) / 6)
 
 

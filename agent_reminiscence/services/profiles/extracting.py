@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +13,7 @@ from uuid import UUID
 from agent_reminiscence.config.constants import NAME_LOOKUP_KEYS
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.profile import LiveStatement
+from agent_reminiscence.domain.outdated import OutdatedMark
 from agent_reminiscence.domain.payloads import ProfileCitation
 from agent_reminiscence.domain.profile import Profile
 from agent_reminiscence.domain.said import said_parts
@@ -41,6 +43,7 @@ class ProfileExtractor:
     def __init__(self, runtime: Runtime, retrieval: RetrievalService) -> None:
         self._store = runtime.store
         self._profiles = runtime.repositories.tables.profiles
+        self._outdated = runtime.repositories.tables.outdated
         self._graph = runtime.repositories.graph
         self._retrieval = retrieval
 
@@ -57,9 +60,10 @@ class ProfileExtractor:
             statements = await self._profiles.find_statements(
                 db, external_id, now=now, speaker_keys=sorted(speakers), entity_ids=entities, limit=READ_CHUNKS
             )
+            marks = await self._outdated.find(db, external_id, [one.chunk_id for one in statements], known_at=now)
         about = _About(speakers, frozenset({*names, *speakers}))
         # In a thread: choosing from thousands of sentences takes up to a second.
-        lines = await asyncio.to_thread(_choose, statements, about, asked, profile.max_tokens)
+        lines = await asyncio.to_thread(_choose, statements, about, asked, marks, profile.max_tokens)
         rests_on = frozenset(one.memory_id for line in lines for one in line.citations)
         return ProfileDraft(made_by="extractive", lines=lines, rests_on=rests_on)
 
@@ -113,8 +117,15 @@ class _About:
 
 
 def _choose(
-    statements: Sequence[LiveStatement], about: _About, asked: Mapping[UUID, float], max_tokens: int
+    statements: Sequence[LiveStatement],
+    about: _About,
+    asked: Mapping[UUID, float],
+    marks: Sequence[OutdatedMark],
+    max_tokens: int,
 ) -> list[Line]:
+    outdated: defaultdict[UUID, list[OutdatedMark]] = defaultdict(list)
+    for mark in marks:
+        outdated[mark.chunk_id].append(mark)
     sentences = [
         Sentence(
             text=text,
@@ -128,6 +139,7 @@ def _choose(
             is_own=about.is_own(statement),
             is_fact=statement.is_fact,
             asked=asked.get(statement.chunk_id, 0.0),
+            is_outdated=any(_is_meant(mark, statement.content, text) for mark in outdated.get(statement.chunk_id, ())),
         )
         for statement in statements
         for part, said_at in said_parts(statement.content, statement.said_at, statement.said_lines)
@@ -143,6 +155,14 @@ def _choose(
         )
         for sentence in choose(sentences, max_tokens, costs)
     ]
+
+
+def _is_meant(mark: OutdatedMark, content: str, sentence: str) -> bool:
+    """Whether a mark on a chunk is on this sentence of it, or on a part of that."""
+    if mark.span is None:
+        return True
+    part = " ".join(content[slice(*mark.span)].split())
+    return part in sentence or sentence in part
 
 
 def _line(sentence: Sentence) -> str:

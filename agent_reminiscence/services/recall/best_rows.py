@@ -22,6 +22,7 @@ from agent_reminiscence.services.recall.hit_weights import (
     small_factor,
     with_parts,
 )
+from agent_reminiscence.services.recall.outdated import Marks, choose_marks, newer_first, shares, with_newer
 from agent_reminiscence.services.recall.question import off_loop_if_long
 from agent_reminiscence.services.recall.ranking import Ranked
 from agent_reminiscence.services.recall.texts import TextReader
@@ -45,6 +46,7 @@ class FoundRows(NamedTuple):
         tells_weak: Whether it says much if they do not; see `Encoder`.
         repeating: Numbers of chunks that stand for another one, which they repeat.
         further: What is ranked after them; None if the request does not keep it.
+        has_outdated: Whether any chunk of the tenant may be out of date.
     """
 
     rows: list[Row]
@@ -52,6 +54,7 @@ class FoundRows(NamedTuple):
     tells_weak: bool
     repeating: tuple[int, ...] = ()
     further: Further | None = None
+    has_outdated: bool = False
 
 
 class BestRows:
@@ -90,11 +93,16 @@ class BestRows:
             # Comes with the rows of the best. Whatever is read later, the order is that of this moment.
             weights = await self._search.ask_weights(db, request, everything.numbers, with_outcomes=stream.has_outcomes)
             ranked = everything.only(slice(MAX_CANDIDATES))
+        marks: Marks = {}
+        if stream.has_outdated:
+            held = await self._search.find_outdated(db, request, everything.numbers)
+            marks = choose_marks(held, request.query, stream.languages)
+        kept = shares(ranked.numbers, marks)
         # Near copies are told from their texts only, once these are read.
         most = max(request.limit, NEWEST_AMONG) + _MORE_FOR_COPIES
         # Chunks below this share of a score cannot reach it, whatever their importance and their outcomes.
         spread = (1 + SMALL_WEIGHTS) * (OUTCOME_SPREAD if stream.has_outcomes else 1)
-        wanted = _wanted(ranked, most, spread)
+        wanted = with_newer(_wanted(ranked.scores * kept, ranked.alike, most, spread), ranked.numbers, marks)
         vectors = None
         if encoder is not None and encoder.same_topic is not None:
             # Of all copies, since it is not known yet which of them is the best.
@@ -119,32 +127,38 @@ class BestRows:
                     "only_asks": bool(ranked.only_asks[index]),
                     "memory_key": row["memory_key"],
                 }
-                row["score"] = float(ranked.scores[index]) * factor * outcome_factor(row["successes"], row["failures"])
-                weighed.append(with_parts(as_hit(row), ranked, index, factor) | of_order)
+                outcome, share = outcome_factor(row["successes"], row["failures"]), float(kept[index])
+                row["score"] = float(ranked.scores[index]) * factor * outcome * share
+                weighed.append(with_parts(as_hit(row), ranked, index, factor, share) | of_order)
         weighed.sort(key=lambda row: (-row["score"], row["chunk_id"]))
         known = {} if vectors is None else (await vectors.result()).by_number()
         same_topic = None if encoder is None else encoder.same_topic
 
         def order() -> list[Row]:
-            return newest_first(one_per_text(weighed), request.query, stream.languages, known, same_topic)
+            texts = newer_first(one_per_text(weighed), marks)
+            return newest_first(texts, request.query, stream.languages, known, same_topic)
 
         rows = (await off_loop_if_long(request.query, order))[: request.limit]
         rest = None
         if weights is not None:
-            rest = further(everything, await weights.result(), request.now, rows)
+            rest = further(everything, await weights.result(), request.now, rows, marks)
         for row in rows:
             del row["number"], row["only_asks"], row["memory_key"]
         await self._history.name_as_then(db, request, rows)
-        return FoundRows(rows, ranked.found, tells_weak, tuple(repetitions), rest)
+        return FoundRows(rows, ranked.found, tells_weak, tuple(repetitions), rest, stream.has_outdated)
 
 
-def _wanted(ranked: Ranked, most: int, spread: float) -> NDArray[np.intp]:
+def _wanted(scores: NDArray[np.float64], alike: NDArray[np.int64], most: int, spread: float) -> NDArray[np.intp]:
     """The indices of the ranked chunks whose rows are read, ascending.
 
     These are those that may be among the `most` best texts once they are weighted, and all with the same text as one of
     them.
+
+    Args:
+        alike: As in `Ranked`.
     """
-    firsts = np.sort(np.unique(ranked.alike, return_index=True)[1])
-    last = firsts[min(most, len(firsts)) - 1]
-    likely = ranked.scores >= ranked.scores[last] / spread
-    return np.flatnonzero(np.isin(ranked.alike, ranked.alike[likely]))
+    order = np.argsort(-scores, kind="stable")
+    firsts = np.sort(np.unique(alike[order], return_index=True)[1])
+    last = order[firsts[min(most, len(firsts)) - 1]]
+    likely = scores >= scores[last] / spread
+    return np.flatnonzero(np.isin(alike, alike[likely]))

@@ -16,6 +16,7 @@ from agent_reminiscence.database.repositories.hit_rows import as_hit
 from agent_reminiscence.database.repositories.search import ChunkWeights, ids_of
 from agent_reminiscence.services.recall.hit_order import TextKey, one_per_text, text_key
 from agent_reminiscence.services.recall.hit_weights import outcome_factor, small_factors, with_parts
+from agent_reminiscence.services.recall.outdated import Marks, newer_among, order_of, shares
 from agent_reminiscence.services.recall.ranking import Ranked
 
 
@@ -28,6 +29,7 @@ class Further:
         chunk_ids: 16 bytes each.
         scores: As weighed.
         factors: By which the parts of each score were multiplied.
+        shares: What of its score each keeps; less than 1 if it is probably out of date.
         outcomes: Shape (n, 2): successes and failures of each.
         texts: Digests of the texts that are hits already; the stream adds those of each page.
     """
@@ -36,6 +38,7 @@ class Further:
     chunk_ids: NDArray[np.void]
     scores: NDArray[np.float64]
     factors: NDArray[np.float64]
+    shares: NDArray[np.float64]
     outcomes: NDArray[np.int64]
     texts: set[bytes]
 
@@ -46,6 +49,7 @@ class Further:
             self.chunk_ids[places],
             self.scores[places],
             self.factors[places],
+            self.shares[places],
             self.outcomes[places],
             self.texts,
         )
@@ -61,7 +65,7 @@ class Further:
             stored: Their rows by id; those that may no longer be hits are absent.
 
         Returns:
-            Rows with the fields of `SearchHit`, best first, and the digest of each text.
+            Rows with the fields of `SearchHit` and `number`, best first, and the digest of each text.
         """
         rows = []
         for index, chunk_id in enumerate(ids_of(self.chunk_ids.tobytes())):
@@ -70,34 +74,39 @@ class Further:
             key = row["memory_key"]
             row["score"] = float(self.scores[index])
             row["successes"], row["failures"] = self.outcomes[index].tolist()
-            rows.append(with_parts(as_hit(row), self.ranked, index, float(self.factors[index])) | {"memory_key": key})
+            factor, share = float(self.factors[index]), float(self.shares[index])
+            rows.append(with_parts(as_hit(row), self.ranked, index, factor, share) | {"memory_key": key})
         hits, digests = [], []
         for row in one_per_text(rows):
             digest = _digest(text_key(row))
-            del row["memory_key"], row["number"]
+            del row["memory_key"]
             if digest not in self.texts:
                 hits.append(row)
                 digests.append(digest)
         return hits, digests
 
 
-def further(ranked: Ranked, weights: ChunkWeights, now: datetime, first: Sequence[Row]) -> Further:
+def further(ranked: Ranked, weights: ChunkWeights, now: datetime, first: Sequence[Row], marks: Marks) -> Further:
     """What comes after the first hits.
 
     Args:
         ranked: Everything that was ranked.
         weights: Of all of it.
         first: The rows of the first hits, as `one_per_text` returns them.
+        marks: On what of it is probably out of date.
     """
     factors = small_factors(weights, now)
     outcomes = np.stack((weights.successes, weights.failures), axis=1)
-    scores = ranked.scores * factors * outcome_factor(*outcomes.T.astype(np.float64))
+    kept = shares(ranked.numbers, marks)
+    scores = ranked.scores * factors * outcome_factor(*outcomes.T.astype(np.float64)) * kept
     all_ids = weights.chunk_ids
     # As texts, which numpy compares: their zeros at the end make no difference within one length.
     are_known = np.isin(all_ids.view("S16"), _ids_of_hits(first))
     # Equal scores by id, as among the first hits.
     order = np.lexsort((all_ids.view("S16"), -scores))
-    everything = Further(ranked, all_ids, scores, factors, outcomes, {_digest(text_key(row)) for row in first})
+    if marks:
+        order = order[order_of(scores[order], newer_among(ranked.numbers[order], marks))]
+    everything = Further(ranked, all_ids, scores, factors, kept, outcomes, {_digest(text_key(row)) for row in first})
     return everything.only(order[~are_known[order]])
 
 

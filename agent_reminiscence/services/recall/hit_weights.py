@@ -28,13 +28,20 @@ _HALF_LIFE_SECONDS: Final = RECENCY_HALF_LIFE_DAYS * 86_400
 OUTCOME_SPREAD = (1 + OUTCOME_WEIGHT) / (1 - OUTCOME_WEIGHT)
 
 
-def with_parts(row: Row, ranked: Ranked, index: int, factor: float) -> Row:
-    """The row of a hit with its scores."""
+def with_parts(row: Row, ranked: Ranked, index: int, factor: float, share: float) -> Row:
+    """The row of a hit with its scores.
+
+    Args:
+        share: What of its score it keeps, since it is probably out of date; otherwise 1.
+    """
     row["score_parts"] = {
         name: round(float(values[index]) * factor, 6) for name, values in ranked.parts.items() if values[index]
     }
+    weighed = row["score"] / share
     if row["successes"] != row["failures"]:
-        row["score_parts"]["outcome"] = round(row["score"] - float(ranked.scores[index]) * factor, 6)
+        row["score_parts"]["outcome"] = round(weighed - float(ranked.scores[index]) * factor, 6)
+    if share != 1:
+        row["score_parts"]["outdated"] = round(row["score"] - weighed, 6)
     row["match"] = float(ranked.match[index])
     row["is_of_other"] = bool(ranked.hint[index])
     return row

@@ -14,6 +14,7 @@ from agent_reminiscence.domain.retrieval import SearchHit
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.memories.admission import Admission
+from agent_reminiscence.services.recall.outdated import choose_marks, note_outdated
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.text.tokens import count_tokens_batch
 
@@ -76,7 +77,10 @@ class NeighbourReader:
             stored = await self._search.read_hits(
                 db, request, shown, repeating=repeating.tolist(), with_outcomes=True, is_last=False
             )
-            rows = [as_hit(stored[number]) for number in shown if number in stored]
+            rows = [as_hit(stored[number]) | {"number": number} for number in shown if number in stored]
+            note_outdated(rows, choose_marks(await self._search.find_outdated(db, request, shown), request.query, ()))
+            for row in rows:
+                del row["number"]
             return await self._as_then(db, request, rows, admission) if request.is_past else rows
 
     async def _as_then(

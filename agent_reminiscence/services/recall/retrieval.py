@@ -30,6 +30,7 @@ from agent_reminiscence.services.recall.finding import Finder, Opened, Opening, 
 from agent_reminiscence.services.recall.further import Further
 from agent_reminiscence.services.recall.graph_list import NO_GRAPH, GraphPart, GraphRecall
 from agent_reminiscence.services.recall.outcomes import RunOutcomes
+from agent_reminiscence.services.recall.outdated import naming_shown
 from agent_reminiscence.services.recall.question import off_loop_if_long, topic_of
 from agent_reminiscence.services.recall.standing import StandingReader, standing_hits
 from agent_reminiscence.services.recall.summary import summarise
@@ -73,12 +74,14 @@ class BegunStream(NamedTuple):
         hits: The first, best first.
         repeating: Numbers of chunks that stand for another one, which they repeat.
         further: What comes after them; None if nothing does.
+        has_outdated: Whether any hit may be out of date.
     """
 
     request: SearchRequest
     hits: list[SearchHit]
     repeating: Sequence[int]
     further: Further | None
+    has_outdated: bool
 
 
 _NOTHING = _Found(FoundRows([], is_found=False, tells_weak=False))
@@ -152,7 +155,7 @@ class RetrievalService:
             further = None
         elif further is not None and request.min_match is not None and request.min_match != "found":
             further = further.matching(request.min_match)
-        return BegunStream(answered.request, hits, best.repeating, further)
+        return BegunStream(answered.request, hits, best.repeating, further, best.has_outdated)
 
     async def _answer(self, request: SearchRequest) -> RetrievalResult:
         profile = None if request.profile is None else await self._find_profile(request, request.profile)
@@ -252,7 +255,7 @@ class RetrievalService:
                 if whole is None:
                     return _NOTHING
                 admission = await Admission.open(db, self._filters, request)
-                standing = await self._standing.admitted(db, request, held, admission)
+                standing = await self._standing.admitted(db, request, held, admission, whole.read.stream)
                 return _Found(await self._finder.find(db, whole, question, admission=admission), standing)
         # Between the two transactions: the graph has its own deadline, and perhaps its own server.
         reached = await self._graph.reach(named)
@@ -260,7 +263,7 @@ class RetrievalService:
             if opened is None:
                 return _NOTHING
             admission = await Admission.open(db, self._filters, request)
-            standing = await self._standing.admitted(db, request, held, admission)
+            standing = await self._standing.admitted(db, request, held, admission, opened.read.stream)
             graph = await self._graph.read(db, reached, admission)
             best = await self._finder.find(db, opened, question, graph.weights, admission, named.names)
             return _Found(best, standing, graph)
@@ -321,8 +324,8 @@ class RetrievalService:
                 omitted.append(Omission(reason="min_match", count=len(hits) - len(matching)))
             hits = matching
         if request.token_budget is not None:
-            shown = choose_standing([as_passage(hit) for hit in standing], request.token_budget)
-            standing = [standing[index] for index in shown]
+            held = choose_standing([as_passage(hit) for hit in standing], request.token_budget)
+            standing = [standing[index] for index in held]
             fitting = choose_fitting(
                 [as_passage(hit) for hit in hits],
                 request.token_budget,
@@ -332,7 +335,8 @@ class RetrievalService:
             if len(fitting) < len(hits):
                 omitted.append(Omission(reason="token_budget", count=len(hits) - len(fitting)))
             hits = [hits[index] for index in fitting]
-        return _naming_shown(hits), standing, omitted
+        shown = {hit.chunk_id for hit in hits}
+        return naming_shown(hits, shown), naming_shown(standing, shown), omitted
 
     async def _embed(
         self, request: SearchRequest, generation: Generation
@@ -364,12 +368,6 @@ class RetrievalService:
 def _withholds_all(request: SearchRequest, best: FoundRows) -> bool:
     """Whether hits are wanted only if something was found, and nothing was."""
     return request.min_match == "found" and best.tells_weak and not best.is_found
-
-
-def _naming_shown(hits: Sequence[SearchHit]) -> list[SearchHit]:
-    """The hits, without the name of a later one that is not among them."""
-    shown = {hit.chunk_id for hit in hits}
-    return [hit if hit.later in shown or hit.later is None else hit.model_copy(update={"later": None}) for hit in hits]
 
 
 def _by_words(request: SearchRequest, error: EmbeddingError | RedactionError) -> list[Omission]:

@@ -15,10 +15,12 @@ import numpy as np
 from agent_reminiscence.database.connection import Row, SqlExecutor, Statement
 from agent_reminiscence.database.repositories.hit_rows import as_hit
 from agent_reminiscence.database.repositories.repositories import Repositories
+from agent_reminiscence.database.repositories.search import SearchedStream
 from agent_reminiscence.domain.retrieval import SearchHit
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.services.memories.admission import Admission
+from agent_reminiscence.services.recall.outdated import choose_marks, note_outdated
 from agent_reminiscence.text.folding import fold_text, without_speaker
 from agent_reminiscence.text.tokens import TokenCounts
 
@@ -45,7 +47,12 @@ class StandingReader:
         return self._search.pinned(request, most=most), self._search.standing(request, sources=_SOURCES, most=most)
 
     async def admitted(
-        self, db: SqlExecutor, request: SearchRequest, answers: Sequence[list[Row]], admission: Admission | None
+        self,
+        db: SqlExecutor,
+        request: SearchRequest,
+        answers: Sequence[list[Row]],
+        admission: Admission | None,
+        stream: SearchedStream,
     ) -> list[Row]:
         """The rows that the search may return, what is pinned first, each text once, with the fields of `SearchHit`.
 
@@ -62,6 +69,9 @@ class StandingReader:
                 text = fold_text(without_speaker(row["content"], row["speaker"]))
                 kept.setdefault(text, {**row, "is_pinned": is_pinned})
         chosen = [as_hit(row) for row in list(kept.values())[:MAX_STANDING]]
+        if stream.has_outdated and chosen:
+            held = await self._search.find_outdated(db, request, [row["number"] for row in chosen])
+            note_outdated(chosen, choose_marks(held, request.query, stream.languages))
         await self._history.name_as_then(db, request, chosen)
         return chosen
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from typing import Final
 from uuid import UUID
@@ -19,6 +19,7 @@ from agent_reminiscence.domain.retrieval import SearchHit
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.recall.further import Further
+from agent_reminiscence.services.recall.outdated import choose_marks, naming_shown, note_outdated
 from agent_reminiscence.services.recall.retrieval import BegunStream, RetrievalService
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.text.tokens import TokenCounts
@@ -61,7 +62,8 @@ class HitStream:
                     if self._store.appends != appends or time.monotonic() - read_at > FRESH_SECONDS:
                         appends = self._store.appends
                         shown = await self._still_shown(begun, waiting)
-                        waiting, read_at = deque(hit for hit in waiting if hit.chunk_id in shown), time.monotonic()
+                        waiting = deque(_as_known(hit, shown) for hit in waiting if hit.chunk_id in shown)
+                        read_at = time.monotonic()
                         if not waiting:
                             break
                     yield waiting.popleft()
@@ -75,22 +77,32 @@ class HitStream:
         yield begun.hits
         if (further := begun.further) is None:
             return
+        shown = set(_ids(begun.hits))
         for start in range(0, len(further.scores), PAGE_HITS):
-            yield await self._read(begun, further.only(slice(start, start + PAGE_HITS)))
+            page = await self._read(begun, further.only(slice(start, start + PAGE_HITS)))
+            shown.update(_ids(page))
+            yield naming_shown(page, shown)
 
     async def _read(self, begun: BegunStream, page: Further) -> list[SearchHit]:
         """Read the texts of some ranked chunks."""
         request, ids = begun.request, page.chunk_ids.tobytes()
 
         async def new_hits(db: SqlExecutor) -> tuple[list[Row], list[bytes]]:
-            return page.new_hits(await self._search.read_shown(db, request, ids, repeating=begun.repeating))
+            found, texts = page.new_hits(await self._search.read_shown(db, request, ids, repeating=begun.repeating))
+            if begun.has_outdated:
+                held = await self._search.find_outdated(db, request, [row["number"] for row in found])
+                note_outdated(found, choose_marks(held, request.query, ()))
+            for row in found:
+                del row["number"]
+            return found, texts
 
         async def read() -> tuple[list[Row], list[bytes]]:
-            if not request.is_past:
+            if not request.is_past and not begun.has_outdated:
                 return await self._store.read_once(request.external_id, new_hits, settings=PLANNED_ONCE)
             async with self._store.transaction(request.external_id, read_only=True, settings=PLANNED_ONCE) as db:
                 found = await new_hits(db)
-                await self._history.name_as_then(db, request, found[0])
+                if request.is_past:
+                    await self._history.name_as_then(db, request, found[0])
                 return found
 
         with self._telemetry.operation("stream_memories") as operation:
@@ -104,8 +116,9 @@ class HitStream:
         return self._scrubber.quotable_identifier(request.external_id)
 
     async def _still_shown(self, begun: BegunStream, hits: Sequence[SearchHit]) -> set[UUID]:
-        """Which of some hits may still be shown."""
-        request, ids = begun.request, b"".join([hit.chunk_id.bytes for hit in hits])
+        """Which of some hits, and of the newer ones that they name, may still be shown."""
+        named = [hit.outdated.by for hit in hits if hit.outdated is not None and hit.outdated.by is not None]
+        request, ids = begun.request, b"".join([one.bytes for one in dict.fromkeys([*_ids(hits), *named])])
 
         async def read() -> set[UUID]:
             return await self._store.read_once(
@@ -115,3 +128,13 @@ class HitStream:
             )
 
         return await repeated(read, operation="stream", external_id=request.external_id)
+
+
+def _ids(hits: Sequence[SearchHit]) -> list[UUID]:
+    return [hit.chunk_id for hit in hits]
+
+
+def _as_known(hit: SearchHit, shown: Collection[UUID]) -> SearchHit:
+    """The hit; nothing says any more that it is out of date if the newer one that it names is no hit any more."""
+    is_gone = hit.outdated is not None and hit.outdated.by is not None and hit.outdated.by not in shown
+    return hit.model_copy(update={"outdated": None}) if is_gone else hit

@@ -1088,6 +1088,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             | {"with_outcomes": True, "reported_by": _LATER}
         ),
         "find_still_shown": lambda w: _visible(w) | {"chunk_ids": list(w.chunk_ids), "repeating": []},
+        "find_outdated": lambda w: _stream(w) | {"numbers": list(w.numbers), "as_of": None, "known_at": _LATER},
         "read_chunk_weights": lambda w: (
             _stream(w) | {"numbers": list(w.numbers), "with_outcomes": True, "reported_by": _LATER}
         ),

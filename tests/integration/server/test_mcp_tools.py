@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -26,6 +26,7 @@ from agent_reminiscence.server.mcp.wording import UNEXPECTED
 from agent_reminiscence.text.rendering import NOTE, split_recalled
 from tests.conftest import TestServer
 from tests.support.mcp_clients import EVERYTHING, MODES, acting_as, call, held, refusal, remember, text_of
+from tests.support.outdated import mark
 from tests.support.redaction_cases import SECRETS
 from tests.support.scripted import ScriptedModel, answer
 from tests.support.scripted import call as search
@@ -269,6 +270,23 @@ async def test_a_hit_says_what_replaces_it_and_when_it_was_last_said(client: Cli
     assert [(hit["chunk_id"], hit.get("later")) for hit in recalled["hits"]] == [
         (str(hit.chunk_id), None if hit.later is None else str(hit.later)) for hit in found.hits
     ]
+
+
+async def test_a_hit_says_that_it_is_probably_out_of_date(client: Client, memory: AgentMem) -> None:
+    """Since when, and by which hit; in the text as a prompt says it."""
+    march = datetime(2026, 3, 9, tzinfo=UTC)
+    await memory.create_active_memory(
+        "ida", "Office", "The office closes at six.", occurred_at=march - timedelta(days=7)
+    )
+    await memory.create_active_memory("ida", "News", "The office stays open until eight now.", occurred_at=march)
+    await mark(memory, "ida", "closes at six", "until eight", since=march)
+
+    recalled, text = await call(client, "recall", query="When does the office close?")
+
+    newer, older = recalled["hits"]
+    assert older["outdated"] == {"since": "2026-03-09T00:00:00Z", "by": newer["chunk_id"]}
+    assert "outdated" not in newer
+    assert "[2] (probably out of date since 2026-03-09, see [1]) The office closes at six." in text
 
 
 async def test_a_repeated_call_is_carried_out_once(client: Client, memory: AgentMem) -> None:

@@ -16,7 +16,13 @@ _MAY = datetime(2026, 5, 1, tzinfo=UTC)
 
 
 def _sentence(
-    text: str, memory: int = 0, *, importance: float = 0.5, is_own: bool = True, asked: float = 0
+    text: str,
+    memory: int = 0,
+    *,
+    importance: float = 0.5,
+    is_own: bool = True,
+    asked: float = 0,
+    is_outdated: bool = False,
 ) -> Sentence:
     return Sentence(
         text=text,
@@ -29,6 +35,7 @@ def _sentence(
         importance=importance,
         is_own=is_own,
         asked=asked,
+        is_outdated=is_outdated,
     )
 
 
@@ -104,3 +111,12 @@ def test_any_texts_keep_the_limit(texts: list[str], max_tokens: int) -> None:
     assert sum(costs[sentences.index(one)] for one in chosen) <= max_tokens
     assert chosen == choose(sentences, max_tokens, costs)
     assert len({one.text for one in chosen}) == len(chosen)
+
+
+def test_what_is_probably_out_of_date_is_quoted_last() -> None:
+    """And only where there is room left."""
+    old = _sentence("I live in a small flat in Porto.", 0, is_outdated=True)
+    new = _sentence("I walk along the river every evening.", 1)
+
+    assert _choose([old, new]) == [new.text, old.text]
+    assert _choose([old._replace(is_outdated=False), new]) == [old.text, new.text]

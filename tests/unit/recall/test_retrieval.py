@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from io import StringIO
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
-from agent_reminiscence import RetrievalResult, SearchHit
+from agent_reminiscence import Outdated, RetrievalResult, SearchHit
+from agent_reminiscence.cli.recall import _show_hits
 from agent_reminiscence.services.recall.question import name_candidates
 from agent_reminiscence.services.recall.summary import summarise
 from agent_reminiscence.text.invisible import INVISIBLE
@@ -140,8 +143,7 @@ def test_a_prompt_shows_where_each_hit_comes_from() -> None:
         "```memory\n"
         "2026-03-05 Thursday, Log\n"
         "[1] (until 2026-04-01, see also [2], later) Ann: We ship it on Friday.\n"
-        "2026-03-05 Thursday, Talk\n"
-        "concluded from Talk\n"
+        "2026-03-05 Thursday: concluded from Talk\n"
         "[3] Ann ships.\n"
         "2026-03-09 Monday, Log\n"
         "[2] (source: tool) We ship it on Monday.\n"
@@ -174,3 +176,44 @@ def test_a_budget_has_a_token_at_least(wrong: int) -> None:
     for render in (result.as_prompt, result.as_messages):
         with pytest.raises(ValueError, match="token_budget must be at least 1"):
             render(wrong)
+
+
+def test_a_summary_passes_over_what_is_probably_out_of_date() -> None:
+    """If the newer hit can be quoted; of what is out of date in part, the rest is quoted."""
+    new = make_hit("It closes at eight now.")
+    mark = Outdated(since=DAY, by=new.chunk_id)
+    old = make_hit("The office closes at six.", outdated=mark)
+    text = "The office closes at six. Parking costs twelve euros."
+    partly = make_hit(text, outdated=mark.model_copy(update={"start": 0, "end": 25}))
+
+    assert summarise("When does the office close?", [new, old])[0] == "It closes at eight now. [1]"
+    assert summarise("When does the office close?", [new, partly])[0] == (
+        "It closes at eight now. [1] Parking costs twelve euros. [2]"
+    )
+    alone = make_hit("The office closes at six.", outdated=Outdated(since=DAY))
+    assert summarise("When does the office close?", [alone])[0] == "The office closes at six. [1]"
+
+
+def test_the_command_line_says_what_is_probably_out_of_date() -> None:
+    """Below the hit, with the number of the newer one."""
+    new = make_hit("It closes at eight now.")
+    partly = make_hit(
+        "It closes at six. Parking is free.", outdated=Outdated(since=DAY, by=new.chunk_id, start=0, end=17)
+    )
+    out = Console(file=StringIO(), width=200)
+
+    _show_hits(out, make_result(new, partly))
+
+    assert isinstance(out.file, StringIO)
+    assert "    It closes at six. Parking is free.\n    probably partly out of date since 2026-03-05, see [1]\n" in (
+        out.file.getvalue()
+    )
+
+
+def test_a_prompt_says_what_is_probably_out_of_date() -> None:
+    """As hits say it; the reference is the rank of the newer one."""
+    new = make_hit("It closes at eight now.", start_date=DAY + timedelta(days=1))
+    old = make_hit("The office closes at six.", outdated=Outdated(since=DAY, by=new.chunk_id))
+
+    assert "[2] (probably out of date since 2026-03-05, see [1]) The office closes" in make_result(new, old).as_prompt()
+    assert "[1] (probably out of date since 2026-03-05) The office closes" in make_result(old).as_prompt()

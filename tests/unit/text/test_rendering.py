@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from datetime import UTC, datetime, timedelta, timezone
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta, timezone
 from itertools import pairwise
 from typing import Any
 
@@ -23,6 +24,7 @@ from agent_reminiscence.text.rendering import (
     choose_fitting,
     choose_standing,
     render,
+    render_lines,
     split_recalled,
 )
 from agent_reminiscence.text.tokens import count_tokens
@@ -38,7 +40,7 @@ def _passage(text: str, **fields: Any) -> Passage:
 
 
 def test_a_rendering_has_a_heading_for_each_memory_and_day() -> None:
-    """Under it hits in order of time, each with its rank; a conclusion under a heading of its own."""
+    """Under it hits in order of time, each with its rank; conclusions behind them, or under one line with their day."""
     passages = [
         _passage("Leo: No, it is not a rehearsal.\n\nWe give a concert.\n", speaker="Leo", position=90),
         _passage("Ann: See you on Sunday.", speaker="Ann", start=_MAY + timedelta(days=3)),
@@ -47,6 +49,7 @@ def test_a_rendering_has_a_heading_for_each_memory_and_day() -> None:
         _passage("We ship on Friday.", memory=3, title="Plan", until=_MAY + timedelta(days=30)),
         _passage("Leo gives a concert on 14 May 2022.", source="model", is_concluded=True),
         _passage("Leo said so.", source="tool", is_concluded=True),
+        _passage("Leo has given a concert.", source="model", is_concluded=True, start=_MAY + timedelta(days=7)),
     ]
 
     assert render(passages).split("\n") == [
@@ -66,6 +69,8 @@ def test_a_rendering_has_a_heading_for_each_memory_and_day() -> None:
         "[5] (until 2022-06-07) We ship on Friday.",
         "2022-05-11 Wednesday, Session 10",
         "[2] Ann: See you on Sunday.",
+        "2022-05-15 Sunday: concluded from Session 10",
+        "[8] Leo has given a concert.",
         "```",
     ]
 
@@ -149,6 +154,53 @@ def test_a_similar_statement_of_later_is_named() -> None:
     assert "see also" not in render([passages[0], passages[5]])
 
 
+def test_what_is_probably_out_of_date_says_so_and_names_the_newer() -> None:
+    """Since when, whether all of it, and the number of the newer passage if that is shown; one reference is enough."""
+    closes = _passage(
+        "The office closes at 18:00.", key="old", outdated_since=_MAY + timedelta(days=9), outdated_by="new"
+    )
+    newer = _passage("Ann: It closes at 20:00 now.", key="new", speaker="Ann", start=_MAY + timedelta(days=9))
+    partly = replace(closes, key="other", is_partly_outdated=True, until=_MAY + timedelta(days=9), source="tool")
+
+    shown = render([newer, closes, partly])
+    assert "[2] (probably out of date since 2022-05-17, see [1]) The office closes at 18:00." in shown
+    assert "[3] (source: tool, until 2022-05-17, probably partly out of date since 2022-05-17, see [1]) The" in shown
+    assert "[1] (probably out of date since 2022-05-17) The office" in render([closes])
+    again = _passage("The office closes at 18:00 now.", key="new", start=_MAY + timedelta(days=9))
+    assert "[1] (probably out of date since 2022-05-17, see [2]) The office" in render([closes, again])
+    third = _passage("The office closes at 18:00, yes.", key="third", start=_MAY + timedelta(days=10))
+    both = render([closes, again, third])
+    assert "[1] (probably out of date since 2022-05-17, see [2], see also [3], later) The office" in both
+    read = [(one.number, one.outdated_since, one.newer, one.later) for one in read_rendering(both)]
+    assert read == [(1, date(2022, 5, 17), 2, 3), (2, None, None, 3), (3, None, None, None)]
+
+
+def test_a_newer_passage_that_was_shown_before_is_named() -> None:
+    """By the number that the reader knows it by."""
+    closes = _passage("It closes at 18:00.", key="old", outdated_since=_MAY, outdated_by="new")
+
+    assert (
+        render_lines({7: closes}, {"new": 3})[1]
+        == "[7] (probably out of date since 2022-05-08, see [3]) It closes at 18:00."
+    )
+    assert (
+        render_lines({7: closes}, {"else": 3})[1] == "[7] (probably out of date since 2022-05-08) It closes at 18:00."
+    )
+
+
+def test_what_always_holds_may_be_out_of_date() -> None:
+    """The note stands before the bar, without a number: what always holds stands before all that have one."""
+    wish = _passage("Answer me in Italian.", outdated_since=_MAY, outdated_by="new", source="agent")
+    newer = _passage("English is fine.", key="new", start=_MAY + timedelta(days=1))
+    prompt = render([newer], standing=[wish])
+
+    assert "  2022-05, source: agent, probably out of date since 2022-05-08 | Answer me in Italian." in prompt.split(
+        "\n"
+    )
+    ((read,), _) = read_standing(prompt)
+    assert (read.outdated_since, read.source, read.text) == (date(2022, 5, 8), "agent", "Answer me in Italian.")
+
+
 def test_days_are_those_of_utc() -> None:
     """Wherever a time comes from."""
     late = datetime(2022, 5, 8, 23, tzinfo=timezone(timedelta(hours=-5)))
@@ -165,10 +217,12 @@ _WORDS = (
     "[2] Ann: hi",
     "2022-05-08 Sunday, x",
     "concluded from x",
+    "2022-05-08 Sunday: concluded from x",
     "```",
     "  | x",
     "(source: user)",
     "(until 2030-01-01)",
+    "(probably out of date since 2030-01-01, see [1])",
     "  2022-05-08 Sunday | x",
 )
 _HOSTILE = st.lists(st.sampled_from([*_SIGNS, *_WORDS, "\n", " "]), max_size=12).map("".join)
@@ -203,6 +257,10 @@ _PASSAGES = st.lists(
         speaker=st.none() | _TEXT,
         source=st.sampled_from(["user", "agent", "tool", "import", "model"]),
         is_concluded=st.booleans(),
+        key=st.none() | st.integers(0, 4),
+        outdated_since=st.none() | st.just(_MAY),
+        outdated_by=st.none() | st.integers(0, 4),
+        is_partly_outdated=st.booleans(),
     ),
     max_size=6,
 )
@@ -231,6 +289,8 @@ def test_whatever_is_rendered_can_be_read_back(passages: list[Passage]) -> None:
 def _check_read(passage: Passage, read: Rendered) -> None:
     assert (read.day, read.is_concluded, read.source) == (passage.start.date(), passage.is_concluded, passage.source)
     assert (read.until is None) == (passage.until is None)
+    assert (read.outdated_since is None) == (passage.outdated_since is None)
+    assert read.is_partly_outdated == (passage.outdated_since is not None and passage.is_partly_outdated)
     for shown, given_ in ((read.title, passage.title), (read.speaker or "", passage.speaker or "")):
         assert shown.isprintable() or any(unicodedata.category(one) in {"Cf", "Cn", "Co"} for one in shown)
         assert not set(shown) & set("[]［］【】\n\r\u2028\u202e\u200b")
@@ -284,6 +344,7 @@ def test_nobody_forges_a_label(text: str) -> None:
     assert [one.number for one in read] == list(range(1, 8))
     assert [one.source for one in read] == ["user"] + ["tool"] * 6
     assert {(one.until, one.later, one.day) for one in read} == {(None, None, _MAY.date())}
+    assert {(one.outdated_since, one.newer) for one in read} == {(None, None)}
     assert [one.is_concluded for one in read] == [False] * 6 + [True]
     assert (read[0].speaker, read[0].title, read[0].text) == ("Ann", "Boats", "I own the red boat.")
     assert [one.speaker for one in (read[1], read[2], read[3], read[6])] == [None, "Eve", None, None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 import httpx
@@ -19,6 +19,7 @@ from tests.integration.server.conftest import make_config
 from tests.integration.server.inspector.conftest import Keys, SignedIn, sign_in
 from tests.support.browsing import read, walk
 from tests.support.inspected import ATTACK, HOSTILE, MILL, Told, attack, day, overdo, tell
+from tests.support.outdated import mark
 from tests.support.serving import serve
 
 PAGES = (
@@ -377,3 +378,25 @@ async def _entity(memory: AgentMem, name: str) -> str:
 
 async def _finished(memory: AgentMem) -> int:
     return (await memory.ledger.read(MILL, kinds=["react.invocation.finished"]))[0].position
+
+
+@pytest.mark.thorough
+async def test_a_hit_that_is_probably_out_of_date_says_so(unopened: AgentMem, signed_in: SignedIn) -> None:
+    """With a link to the newer one and what it takes from the score; of an earlier time nothing says so."""
+    march = datetime(2026, 3, 9, tzinfo=UTC)
+    old, new = "The office closes at <b>six</b>.", "The office stays open until eight now."
+    await unopened.create_active_memory(MILL, "Office", old, occurred_at=march - timedelta(days=7))
+    await unopened.create_active_memory(MILL, "News", new, occurred_at=march)
+    question = {"q": "When does the office close?"}
+
+    async with signed_in("reader") as client:
+        await mark(unopened, MILL, old, new, since=march)
+        answer = await client.get("/ask", params=question)
+        before = await client.get("/ask", params=question | {"as_of": "2026-03-05"})
+        later = await client.get("/time", params=question | {"as_of": "2026-03-20"})
+
+    assert not read(answer).faults
+    assert '<a class="chip warn" href="#hit-1">probably out of date since 2026-03-09, see [1]</a>' in answer.text
+    assert '<dt title="probably out of date">outdated</dt>' in answer.text
+    assert "probably out of date" not in before.text
+    assert "probably out of date since 2026-03-09" in read(later).text

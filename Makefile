@@ -217,6 +217,10 @@ bench-lifebench: bench-data $(BENCH) ## Measure recall on a year of phone data. 
 bench-answers: $(BENCH) ## Ask a model about what was recalled, beside BM25. DATA=folder BENCH_ARGS="--model provider:name"
 	@$(RUN) benchmarks.answers $(if $(DATA),--data "$(DATA)") $(BENCH_ARGS)
 
+.PHONY: bench-endings
+bench-endings: $(BENCH) ## Ask sixty questions after an honest memorizer, one that spoils, and none. Asks no model.
+	@$(RUN) benchmarks.endings $(BENCH_ARGS)
+
 .PHONY: bench-prompts
 bench-prompts: $(BENCH) ## Count the tokens that each agent is sent. Asks no model.
 	@$(RUN) benchmarks.prompts $(BENCH_ARGS)

@@ -214,7 +214,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
     promotion = PromotionService(runtime, projector, threshold=config.shortterm_promotion_threshold)
     reading_turns = ReadingTurns(runtime)
     memorizing = MemorizingService(
-        runtime, budget, reading_turns, models.memorizer, timeout_seconds=config.memorizer_timeout_seconds
+        runtime, embedding, budget, reading_turns, models.memorizer, timeout_seconds=config.memorizer_timeout_seconds
     )
     consolidation = ConsolidationService(runtime, projector, embedding, memorizing, promotion)
     # What only ends can be used again; what is erased is gone.

@@ -17,6 +17,7 @@ from agent_reminiscence.agents.passage_names import PassageNames, find_named, is
 from agent_reminiscence.agents.plan_dates import ending_date, is_date, read_date
 from agent_reminiscence.agents.plans import (
     ConsolidationMaterial,
+    KnownRelation,
     NewPassage,
     ReadEnding,
     ReadEntity,
@@ -29,6 +30,8 @@ from agent_reminiscence.config.constants import ENTITY_TYPES, MAX_ENTITY_NAME_CH
 from agent_reminiscence.domain.graph import ANY_TYPE
 from agent_reminiscence.domain.trust import is_trusted_less
 from agent_reminiscence.text.folding import fold_text, name_key, snake_case, without_speaker
+from agent_reminiscence.text.small_talk import is_small_talk
+from agent_reminiscence.text.statements import find_words
 
 # Limits on what one window may add.
 _MAX_ENTITIES = 60
@@ -61,9 +64,9 @@ def mend_plan(plan: ConsolidationPlan, material: ConsolidationMaterial) -> tuple
     relationships = _Relationships(material, entities)
     for number, one in enumerate(plan.relationships[:_MAX_RELATIONSHIPS], start=1):
         complaints += relationships.add(f"relationships {number}", one)
-    endings = mend_endings(plan.over, material)
-    facts, of_facts = _mend_facts(plan.facts, material, over={one.index for one in endings if one.kind == "new"})
-    importances, of_ratings = _mend_ratings(plan.importance, len(material.passages))
+    endings = mend_endings(plan.over, material, relationships.by_names())
+    facts, of_facts = _mend_facts(plan.facts, material)
+    importances, of_ratings = _mend_ratings(plan, material)
     summary = plan.summary if _is_said(plan.summary) else ""
     reading = WindowReading(
         importances=importances,
@@ -76,9 +79,16 @@ def mend_plan(plan: ConsolidationPlan, material: ConsolidationMaterial) -> tuple
     return reading, [*of_ratings, *complaints, *of_facts]
 
 
-def mend_endings(endings: Sequence[Ending], material: ConsolidationMaterial) -> list[ReadEnding]:
-    """The endings that may be: by a new passage that is trusted no less, and was said no earlier."""
-    read: dict[tuple[str, int], ReadEnding] = {}
+def mend_endings(
+    endings: Sequence[Ending], material: ConsolidationMaterial, stated: Sequence[tuple[set[str], str, set[int]]] = ()
+) -> list[ReadEnding]:
+    """The endings that may be: by a new passage that is trusted no less, and was said no earlier.
+
+    Args:
+        stated: The relationships of the same answer: names of who has it, its type, and the passages that state it.
+    """
+    names = PassageNames(material)
+    read: dict[tuple[str, int, tuple[int, int] | None], ReadEnding] = {}
     for ending in endings[:_MAX_ENDINGS]:
         found, by = material.find(ending.number), material.find(ending.by)
         if found is None or by is None or by[0] != "new":
@@ -86,22 +96,45 @@ def mend_endings(endings: Sequence[Ending], material: ConsolidationMaterial) -> 
         said = material.passages[by[1]]
         on = ending_date(ending.on if _is_plausible(ending.on, material.dated) else None, said.said_at)
         kind, index = found
+        span = None
         if kind == "relationship":
             known = material.relationships[index]
             may_end = not is_trusted_less(said.source, known.held_by) and known.last_said_at <= said.said_at
-            may_end &= known.since <= on
+            may_end &= known.since <= on and _is_about(known, by[1], material, names, stated)
         else:
             passage = material.passages[index] if kind == "new" else material.stored[index]
+            span = find_words(passage.text, without_speaker(ending.part, passage.speaker))
             # An update that keeps a passage makes it hold from the update on.
             kept = passage.holds_from if isinstance(passage, StoredPassage) else None
             since = kept or passage.said_at
             may_end = not is_trusted_less(said.source, passage.source) and since <= said.said_at
-            # Of two passages of one day the later one counts.
-            may_end &= kind == "stored" or passage.said_at < said.said_at or index < by[1]
+            # Of two passages of one day the later one counts; of one passage, its later words.
+            is_later = passage.said_at < said.said_at or index < by[1] or (index == by[1] and span is not None)
+            may_end &= kind == "stored" or is_later
         if may_end:
             why = cut(ending.why, _MAX_WHY_CHARACTERS)[0] if _is_said(ending.why) else "A newer passage says otherwise."
-            read.setdefault(found, ReadEnding(kind=kind, index=index, by=by[1], why=why, on=on))
-    return list(read.values())
+            ended = ReadEnding(kind=kind, index=index, by=by[1], why=why, on=on, span=span)
+            read.setdefault((kind, index, span), ended)
+    # One that quotes words says more than another of the same passage that does not.
+    quoted = {(one.kind, one.index) for one in read.values() if one.span is not None}
+    return [one for one in read.values() if one.span is not None or (one.kind, one.index) not in quoted]
+
+
+def _is_about(
+    known: KnownRelation,
+    passage: int,
+    material: ConsolidationMaterial,
+    names: PassageNames,
+    stated: Sequence[tuple[set[str], str, set[int]]],
+) -> bool:
+    """Whether a passage names an end of a relationship, or says that the same one has another like it now."""
+    also_called = {one.name: one.also_called for one in material.entities}
+    who = [known.from_name, *also_called.get(known.from_name, ())]
+    whom = [known.to_name, *also_called.get(known.to_name, ())]
+    keys = set(map(name_key, who))
+    return names.says(passage, [*who, *whom]) or any(
+        passage in passages and relation == known.type and keys & others for others, relation, passages in stated
+    )
 
 
 class _Entities:
@@ -173,6 +206,11 @@ class _Entities:
         """The passages that have one of the names of an entity."""
         one = self._found[index]
         return self._text.find([one.name, *one.also_called])
+
+    def keys_of(self, index: int) -> set[str]:
+        """The keys of the names of an entity."""
+        one = self._found[index]
+        return set(map(name_key, (one.name, *one.also_called)))
 
     def named(self, stated_in: Mapping[int, set[int]]) -> list[ReadEntity]:
         """The entities, each with its passages.
@@ -256,6 +294,10 @@ class _Relationships:
         """All of them, as they stand."""
         return list(self._read.values())
 
+    def by_names(self) -> list[tuple[set[str], str, set[int]]]:
+        """The names of who has each, its type, and its passages."""
+        return [(self._entities.keys_of(one.who), one.relation, set(one.passages)) for one in self._read.values()]
+
     def _read_period(self, since: str, until: str) -> tuple[datetime | None, datetime | None]:
         dated = self._material.dated
         start = read_date(since) if _is_plausible(since, dated) else None
@@ -264,10 +306,8 @@ class _Relationships:
         return (None, None) if start is not None and end is not None and end <= start else (start, end)
 
 
-def _mend_facts(
-    facts: Sequence[Fact], material: ConsolidationMaterial, over: set[int]
-) -> tuple[list[ReadFact], list[str]]:
-    """The facts that are new, without passages that are over by now."""
+def _mend_facts(facts: Sequence[Fact], material: ConsolidationMaterial) -> tuple[list[ReadFact], list[str]]:
+    """The facts that are new."""
     said = _said([*material.passages, *material.stored])
     read: list[ReadFact] = []
     complaints: list[str] = []
@@ -277,34 +317,46 @@ def _mend_facts(
         if len(fact.text) > _MAX_FACT_CHARACTERS:
             complaints.append(f"facts {number}: the sentence is longer than {_MAX_FACT_CHARACTERS} characters")
             continue
-        named = _new_passages(fact.passages, material)
-        if not named:
+        passages = _new_passages(fact.passages, material)
+        if not passages:
             complaints.append(f"facts {number}: `passages` names none of the new passages")
             continue
         said.add(fold_text(fact.text))
-        if passages := tuple(index for index in named if index not in over):
-            importance = _share(fact.importance)
-            read.append(
-                ReadFact(text=fact.text, importance=_MIDDLING if importance is None else importance, passages=passages)
-            )
+        importance = _share(fact.importance)
+        read.append(
+            ReadFact(text=fact.text, importance=_MIDDLING if importance is None else importance, passages=passages)
+        )
     return read, complaints
 
 
-def _mend_ratings(values: Sequence[float], count: int) -> tuple[dict[int, float], list[str]]:
-    """The ratings by passage; none if there are more or fewer than passages, as nobody knows which is missing."""
-    if len(values) != count:
-        return {}, [f"importance: {len(values)} numbers for {count} new passages; give one for each, in order"]
-    ratings = {index: _share(value) for index, value in enumerate(values)}
-    return {index: rating for index, rating in ratings.items() if rating is not None}, []
+def _mend_ratings(plan: ConsolidationPlan, material: ConsolidationMaterial) -> tuple[dict[int, float], list[str]]:
+    """The ratings by passage.
+
+    Ratings without labels are one for each passage: of more or fewer, nobody knows which is missing. With labels, small
+    talk has none, and is rated as such here; what else has none is left to the rules.
+    """
+    count = len(material.passages)
+    if plan.ratings_in_order is not None and plan.ratings_in_order != count:
+        complaint = f"importance: {plan.ratings_in_order} numbers for {count} new passages; write {{label: number}}"
+        return {}, [complaint]
+    rated: dict[int, float] = {}
+    if plan.ratings_in_order is None:
+        rated = {index: 0.0 for index, one in enumerate(material.passages) if is_small_talk(one.text)}
+    for label, value in plan.importance.items():
+        found, rating = material.find(label.strip("[] ").upper()), _share(value)
+        if found is not None and found[0] == "new" and rating is not None:
+            rated[found[1]] = rating
+    return rated, []
 
 
 def _share(value: float) -> float | None:
     return min(1.0, max(0.0, value)) if isfinite(value) else None
 
 
-def _new_passages(numbers: Iterable[int], material: ConsolidationMaterial) -> tuple[int, ...]:
-    """The indices of the new passages among some numbers, ascending."""
-    return tuple(sorted({number - 1 for number in numbers if 0 < number <= len(material.passages)}))
+def _new_passages(labels: Iterable[str], material: ConsolidationMaterial) -> tuple[int, ...]:
+    """The indices of the new passages among those with some labels, ascending."""
+    found = filter(None, map(material.find, labels))
+    return tuple(sorted({index for kind, index in found if kind == "new"}))
 
 
 def _is_plausible(text: str, dated: datetime) -> bool:

@@ -1,4 +1,4 @@
-"""What a model writes of a window: flat lists that refer to passages by number and to entities by name.
+"""What a model writes of a window: flat lists that refer to passages by label (`N1`) and to entities by name.
 
 The schema asks for little and forbids less: every limit in it is paid for with each request, and a model that breaks
 one would have to write everything again. `memorizer_mending` makes of it what can be used.
@@ -21,6 +21,8 @@ from pydantic import (
     model_validator,
 )
 
+# New passages, stored passages and known relationships have a letter each, and a bare number is one of them all.
+LABEL = "[NSR]?[0-9]{1,4}"
 # The most of Pydantic's complaints that are passed on.
 _MAX_COMPLAINTS = 20
 
@@ -37,18 +39,41 @@ def _nothing_is_a_list(value: object) -> object:
 _Text = Annotated[str, BeforeValidator(_nothing_is_empty)]
 
 
-def _in_order(value: object) -> object:
-    """Models also write a rating beside each number."""
-    return list(value.values()) if isinstance(value, dict) else _nothing_is_a_list(value)
+def _without_pattern(schema: dict[str, Any]) -> None:
+    """Each request would pay for it."""
+    schema.pop("pattern", None)
 
+
+def _by_label(value: object) -> object:
+    """Models also write one rating after the other."""
+    if isinstance(value, list):
+        value = dict(enumerate(value, start=1))
+    return {str(label): rating for label, rating in value.items()} if isinstance(value, dict) else value
+
+
+def _as_label(value: object) -> object:
+    """Models also write a bare number, or the brackets around a label."""
+    return str(value).strip("[] ").upper() if isinstance(value, int | str) else value
+
+
+# Letters show a model what it refers to; code reads a bare number as well, as all labels count in one series.
+_Label = Annotated[str, BeforeValidator(_as_label), Field(pattern=LABEL, json_schema_extra=_without_pattern)]
 
 _MAY_BE_NULL = BeforeValidator(_nothing_is_a_list)
+
+
+def _shortened(schema: dict[str, Any]) -> None:
+    """Each request would pay for what the instructions say, and for what stands where nothing is written."""
+    for name in ("title", "description"):
+        schema.pop(name, None)
+    for field in schema["properties"].values():
+        field.pop("default", None)
 
 
 class _Part(BaseModel):
     """An item of a list. The schema asks for all of it; what code can do without may be missing all the same."""
 
-    model_config = ConfigDict(str_strip_whitespace=True)
+    model_config = ConfigDict(str_strip_whitespace=True, json_schema_extra=_shortened)
 
     _dispensable: ClassVar[Mapping[str, Any]] = {}
 
@@ -67,7 +92,7 @@ class FoundEntity(_Part):
     type: str
     description: _Text = ""
     also_called: Annotated[list[str], _MAY_BE_NULL] = []
-    is_other: bool = Field(default=False, description="Only shares the name of a known entity.")
+    is_other: bool = False
 
 
 class FoundRelationship(_Part):
@@ -78,7 +103,7 @@ class FoundRelationship(_Part):
     who: str
     relation: str
     whom: str
-    passages: list[int]
+    passages: list[_Label]
     since: _Text = ""
     until: _Text = ""
 
@@ -89,19 +114,20 @@ class Fact(_Part):
     _dispensable = {"passages": (), "importance": nan}
 
     text: str
-    passages: list[int]
+    passages: list[_Label]
     importance: float
 
 
 class Ending(_Part):
-    """A passage or known relationship that a new passage shows to be over."""
+    """What a new passage shows to be over: words of a passage, or a known relationship."""
 
-    _dispensable = {"why": ""}
+    _dispensable = {"part": "", "why": ""}
 
-    number: int
-    by: int
+    number: _Label
+    by: _Label
+    part: _Text
     why: str
-    on: _Text = Field(default="", description="When a relationship ended, if a passage says so.")
+    on: _Text = Field(default="", description="When a relationship ended.")
 
 
 class _Written(BaseModel):
@@ -116,13 +142,20 @@ class _Written(BaseModel):
         """What was left out, and why; quotes nothing of the answer."""
         return self._complaints
 
+    def note(self, written: dict[str, Any]) -> None:
+        """Remember what of an answer as it was written matters later."""
+
     @model_validator(mode="wrap")
     @classmethod
     def _leave_out(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         try:
-            return handler(value)
+            written = handler(value)
         except ValidationError as error:
             refused = error
+        else:
+            if isinstance(value, dict):
+                written.note(value)
+            return written
         if not isinstance(value, dict):
             # The answer as a whole is something else.
             raise refused
@@ -139,6 +172,7 @@ class _Written(BaseModel):
             # Nobody knows the ratings, but the rest may be right.
             rest.setdefault("importance", [])
         written = handler(rest)
+        written.note(rest | {name: items for name, items in value.items() if name not in whole})
         complaints = [f"{name}: {why}" for name, why in whole.items()]
         # Rules rate what has no rating.
         complaints += [f"{name} {_place(index)}{why}" for (name, index), why in wrong.items() if name != "importance"]
@@ -147,11 +181,12 @@ class _Written(BaseModel):
 
 
 def _without(name: str, items: object, wrong: dict[tuple[int | str, int | str], str]) -> object:
-    """A list without its wrong items; a list of numbers keeps its length."""
+    """A list without its wrong items; ratings stay as many as they are."""
+    if name == "importance" and isinstance(items, list | dict):
+        rated = enumerate(items, start=1) if isinstance(items, list) else items.items()
+        return {str(label): nan if (name, str(label)) in wrong else rating for label, rating in rated}
     if not isinstance(items, list):
         return items
-    if name == "importance":
-        return [nan if (name, index) in wrong else item for index, item in enumerate(items)]
     return [item for index, item in enumerate(items) if (name, index) not in wrong]
 
 
@@ -163,14 +198,26 @@ def _place(index: int | str) -> int | str:
 class ConsolidationPlan(_Written):
     """What to make of the new passages."""
 
-    importance: Annotated[list[float], BeforeValidator(_in_order)] = Field(
-        description="Of each new passage, in the order of the numbers, 0 to 1."
+    importance: Annotated[dict[str, float], BeforeValidator(_by_label)] = Field(
+        description="By label of a new passage, 0.3 to 1."
     )
     entities: Annotated[list[FoundEntity], _MAY_BE_NULL] = []
     relationships: Annotated[list[FoundRelationship], _MAY_BE_NULL] = []
     facts: Annotated[list[Fact], _MAY_BE_NULL] = []
     over: Annotated[list[Ending], _MAY_BE_NULL] = []
     summary: _Text = ""
+
+    _ratings_in_order: int | None = PrivateAttr(default=None)
+
+    @property
+    def ratings_in_order(self) -> int | None:
+        """How many ratings were written without labels, one for each passage; None if they have labels."""
+        return self._ratings_in_order
+
+    def note(self, written: dict[str, Any]) -> None:
+        """Remember that ratings were a list."""
+        ratings = written.get("importance")
+        self._ratings_in_order = len(ratings) if isinstance(ratings, list) else None
 
 
 class EndingsPlan(_Written):

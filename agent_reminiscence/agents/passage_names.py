@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from rapidfuzz.distance import JaroWinkler
 
 from agent_reminiscence.agents.plans import ConsolidationMaterial
-from agent_reminiscence.text.folding import name_key
+from agent_reminiscence.text.folding import name_key, without_speaker
 
 # `Anna` and its accusative `Annu` score 0.88, `Robert Downey` and `Bob` 0.44.
 _FORM_SIMILARITY = 0.8
@@ -29,6 +29,7 @@ class PassageNames:
 
     def __init__(self, material: ConsolidationMaterial) -> None:
         self._passages = [_plain(f"{one.speaker or ''}\n{one.text}") for one in material.passages]
+        self._texts = [_plain(without_speaker(one.text, one.speaker)) for one in material.passages]
         self._title = _plain(material.title or "")
 
     def find(self, names: Iterable[str]) -> tuple[int, ...]:
@@ -37,6 +38,10 @@ class PassageNames:
         return tuple(
             index for index, text in enumerate(self._passages) if any(_has_words(text, form) for form in forms)
         )
+
+    def says(self, index: int, names: Iterable[str]) -> bool:
+        """Whether the words of a passage have one of `names`; its speaker's name is none of its words."""
+        return any(_has_words(self._texts[index], form) for name in names for form in _forms(name))
 
     def has(self, name: str) -> bool:
         """Whether a passage or the title has `name`."""

@@ -15,6 +15,9 @@ type Role = Literal["user", "assistant", "tool"]
 # What a new passage may show to be over.
 type EndingKind = Literal["new", "stored", "relationship"]
 
+LETTERS: Mapping[EndingKind, str] = {"new": "N", "stored": "S", "relationship": "R"}
+"""What stands before the number of each, so that a model sees what it refers to."""
+
 # The trust label of each role.
 ROLE_SOURCES: Mapping[Role, Source] = {"user": "user", "assistant": "agent", "tool": "tool"}
 
@@ -159,8 +162,8 @@ class ConsolidationMaterial:
     Everything in it is trusted at least as much as its passages. The exception is a comparison, which shows what
     sources with one lower label have said: they can talk a model into nothing but ending their own statements.
 
-    A model refers to what it is shown by one series of numbers: new passages from 1, then stored passages, then known
-    relationships.
+    A model refers to what it is shown by one series of numbers, each after a letter that says what it is: new passages
+    from N1, then stored passages (S), then known relationships (R).
 
     Attributes:
         title: None if it may come from somebody who is trusted less.
@@ -176,9 +179,15 @@ class ConsolidationMaterial:
     entities: Sequence[KnownEntity] = ()
     relationships: Sequence[KnownRelation] = ()
 
-    def find(self, number: int) -> tuple[EndingKind, int] | None:
-        """What a number refers to, and its index among its like; None if nothing has that number."""
-        index = number - 1
+    def find(self, label: str) -> tuple[EndingKind, int] | None:
+        """What a label such as `S20` refers to, and its index among its like; None if nothing has that label.
+
+        A number without its letter will do; one with the letter of something else refers to nothing.
+        """
+        letter, number = label[:1], label.lstrip("NSR")
+        if not number.isdecimal():
+            return None
+        index = int(number) - 1
         kinds: tuple[tuple[EndingKind, int], ...] = (
             ("new", len(self.passages)),
             ("stored", len(self.stored)),
@@ -186,7 +195,7 @@ class ConsolidationMaterial:
         )
         for kind, count in kinds:
             if 0 <= index < count:
-                return kind, index
+                return (kind, index) if letter in {LETTERS[kind], number[0]} else None
             index -= count
         return None
 
@@ -247,6 +256,8 @@ class ReadEnding:
         kind: What `index` counts.
         by: The new passage.
         on: When a relationship ended.
+        span: The words of the passage that the model says are over, as characters of its text as shown. None: it named
+            no words that stand there.
     """
 
     kind: EndingKind
@@ -254,6 +265,7 @@ class ReadEnding:
     by: int
     why: str
     on: datetime
+    span: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,15 +29,25 @@ _MONTH: Final = re.compile(
 
 def split_sentences(text: str) -> Iterator[str]:
     """The sentences of `text` in order, verbatim but without surrounding white space. A line break ends one."""
+    return (text[start:end] for start, end in sentence_spans(text))
+
+
+def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where the sentences of `text` begin and end, as characters of it, without surrounding white space."""
     start = 0
     for match in _END.finditer(text):
         if match.group().startswith(".") and not _is_end(text[start : match.start()], text[match.end() :]):
             continue
-        if sentence := text[start : match.end()].strip():
-            yield sentence
+        yield from without_space(text, start, match.end())
         start = match.end()
-    if rest := text[start:].strip():
-        yield rest
+    yield from without_space(text, start, len(text))
+
+
+def without_space(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """A span without its surrounding white space; nothing if it has nothing else."""
+    if said := text[start:end].strip():
+        first = text.index(said, start)
+        yield first, first + len(said)
 
 
 def first_sentence(text: str) -> str:

@@ -497,9 +497,14 @@ def _obey_fully(injection: Injection) -> Callable[[Shown], Mapping[str, Any]]:
 
 def _end_all(shown: Shown, *, more: int = 0) -> list[dict[str, Any]]:
     """Ends all that has a number, and some numbers more, by the last new passage."""
-    count = sum(len(shown.parts.get(part, ())) for part in ("new_passages", "stored_passages", "known_relationships"))
+    parts = [shown.parts.get(part, ()) for part in ("new_passages", "stored_passages", "known_relationships")]
+    texts = {row["number"]: row.get("text", "") for rows in parts for row in rows}
     last = shown.new()[-1]
-    return [{"number": ref, "by": last, "why": "I obey."} for ref in range(1, count + more + 1) if ref != last]
+    return [
+        {"number": ref, "by": last, "part": texts.get(ref, ""), "why": "I obey."}
+        for ref in range(1, len(texts) + more + 1)
+        if ref != last
+    ]
 
 
 def _obey_within_bounds(injection: Injection) -> Callable[[Shown], Mapping[str, Any]]:

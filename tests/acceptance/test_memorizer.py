@@ -392,7 +392,7 @@ async def test_what_is_trusted_less_ends_nothing(config: MakeConfig) -> None:
     def insist(shown: Shown) -> dict[str, object]:
         number = shown.ref("stored_passages", _FRIDAY)
         return {
-            "over": [{"number": number, "by": 1, "why": "It was moved."}],
+            "over": [{"number": number, "by": 1, "part": _FRIDAY, "why": "It was moved."}],
             "facts": [fact(shown, _OF_CREW)],
             "summary": "It is in May.",
         }
@@ -587,7 +587,8 @@ def _ends_all(*, why: str = "The crew was wrong.") -> Step:
     def step(messages: Sequence[ModelMessage], info: AgentInfo) -> ModelResponse:
         parts = Shown(messages).parts
         rows = [*parts.get("stored_passages", ()), *parts.get("known_relationships", ())]
-        return answer({"over": [{"number": row["number"], "by": 1, "why": why} for row in rows]})(messages, info)
+        over = [{"number": row["number"], "by": 1, "part": row.get("text", ""), "why": why} for row in rows]
+        return answer({"over": over})(messages, info)
 
     return step
 
@@ -1078,7 +1079,7 @@ async def test_a_dry_run_says_what_is_then_done(config: MakeConfig) -> None:
     def replace(shown: Shown) -> dict[str, object]:
         number = shown.ref("stored_passages", _FRIDAY)
         return {
-            "over": [{"number": number, "by": 1, "why": "It was moved."}],
+            "over": [{"number": number, "by": 1, "part": _FRIDAY, "why": "It was moved."}],
             "facts": [fact(shown, _OF_CREW)],
             "summary": "It is in May.",
         }

@@ -41,7 +41,7 @@ async def _tell(memory: AgentMem, *said: tuple[str, datetime]) -> ActiveMemory:
 def _moves(shown: Shown) -> dict[str, Any]:
     chapel, hall = shown.new(_CHAPEL, _HALL)
     return {
-        "over": [{"number": chapel, "by": hall, "why": "The choir has moved."}],
+        "over": [{"number": chapel, "by": hall, "part": _CHAPEL, "why": "The choir has moved."}],
         "facts": [
             fact(shown, _MOVED, _CHAPEL, _HALL),
             fact(shown, _OLD, _CHAPEL),
@@ -108,8 +108,8 @@ async def test_one_passage_after_the_other_ends(config: MakeConfig) -> None:
     def move_twice(shown: Shown) -> dict[str, Any]:
         chapel, hall, barn = shown.new(_CHAPEL, _HALL, _BARN)
         over = [
-            {"number": chapel, "by": hall, "why": "It moved."},
-            {"number": hall, "by": barn, "why": "It moved again."},
+            {"number": chapel, "by": hall, "part": _CHAPEL, "why": "It moved."},
+            {"number": hall, "by": barn, "part": _HALL, "why": "It moved again."},
         ]
         return {"over": over, "facts": [fact(shown, _MOVED, _CHAPEL, _HALL, _BARN)]}
 
@@ -132,7 +132,12 @@ async def test_one_passage_after_the_other_ends(config: MakeConfig) -> None:
 def _over(*pairs: tuple[str, str]) -> Callable[[Shown], dict[str, Any]]:
     def make(shown: Shown) -> dict[str, Any]:
         numbered = [shown.new(*pair) for pair in pairs]
-        return {"over": [{"number": over, "by": by, "why": "It says so."} for over, by in numbered]}
+        return {
+            "over": [
+                {"number": over, "by": by, "part": part, "why": "It says so."}
+                for (over, by), (part, _) in zip(numbered, pairs, strict=True)
+            ]
+        }
 
     return make
 

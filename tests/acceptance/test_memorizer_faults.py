@@ -467,7 +467,7 @@ async def test_a_passage_that_ended_meanwhile_is_not_ended_again(config: MakeCon
 
     def replace(shown: Shown) -> dict[str, Any]:
         number = shown.ref("stored_passages", "Friday")
-        return {"over": [{"number": number, "by": 1, "why": "It was moved."}]}
+        return {"over": [{"number": number, "by": 1, "part": "Friday", "why": "It was moved."}]}
 
     async with AgentMem(config()) as plain:
         await plain.create_active_memory("agent-1", "Plan", _PLAN)
@@ -493,7 +493,7 @@ async def test_nothing_is_concluded_from_what_ended_meanwhile(config: MakeConfig
     def replace(shown: Shown) -> dict[str, Any]:
         number = shown.ref("stored_passages", "Friday")
         return {
-            "over": [{"number": number, "by": 1, "why": "It was moved."}],
+            "over": [{"number": number, "by": 1, "part": "Friday", "why": "It was moved."}],
             "facts": [fact(shown, _FACT)],
         }
 
@@ -641,7 +641,7 @@ async def test_a_plan_that_the_store_refuses_leaves_nothing_but_its_cost(
     def replace(shown: Shown) -> dict[str, Any]:
         number = shown.ref("stored_passages", "Thursday")
         return {
-            "over": [{"number": number, "by": 1, "why": "It was moved."}],
+            "over": [{"number": number, "by": 1, "part": "Thursday", "why": "It was moved."}],
             "facts": [fact(shown, _FACT)],
         }
 

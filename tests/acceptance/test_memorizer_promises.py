@@ -47,7 +47,7 @@ def _first(shown: Shown) -> dict[str, Any]:
 def _second(shown: Shown) -> dict[str, Any]:
     over = (shown.ref("stored_passages", _HIRED), shown.ref("known_relationships", "works_for"))
     return {
-        "over": [{"number": number, "by": 1, "why": "He was fired."} for number in over],
+        "over": [{"number": number, "by": 1, "part": _HIRED, "why": "He was fired."} for number in over],
         "facts": [fact(shown, "Tom Weber has no job.")],
         "summary": "Tom was fired.",
     }

@@ -20,6 +20,8 @@ from tests.support.steps import EVERYTHING
 type MakeConfig = Callable[..., Config]
 
 _MATERIAL = re.compile(r"^<<<(\w+)\n(.*?)\n\1>>>$", re.DOTALL | re.MULTILINE)
+# What a label begins with; a model may leave it out.
+_LETTER = re.compile(r"^\[[NS](?=[0-9]+\])")
 # The frames with passages; the others hold rows of JSON.
 _OF_PASSAGES = frozenset({"new_passages", "stored_passages"})
 
@@ -71,13 +73,18 @@ def read_material(prompt: str) -> dict[str, list[dict[str, Any]]]:
                     "trust": one.source,
                     "text": one.text,
                 }
-                for one in read_lines(lines.split("\n"))
+                for one in read_lines(_LETTER.sub("[", line) for line in lines.split("\n"))
             ]
             if name in _OF_PASSAGES
-            else [json.loads(line) for line in lines.split("\n")]
+            else [_without_letter(json.loads(line)) for line in lines.split("\n")]
         )
         for name, lines in _MATERIAL.findall(prompt)
     }
+
+
+def _without_letter(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with its number as a model may also write it."""
+    return row | {"number": int(row["number"].removeprefix("R"))} if "number" in row else row
 
 
 def reads(make: Callable[[Shown], Mapping[str, Any]] | None = None, *, importance: float = 0.5) -> Step:
@@ -100,7 +107,7 @@ def ends(over: str, by: str, *, why: str = "It has changed.") -> Step:
     def make(shown: Shown) -> dict[str, Any]:
         rows = [*shown.parts.get("stored_passages", []), *shown.parts["new_passages"]]
         number = next(row["number"] for row in rows if over in row["text"])
-        return {"over": [{"number": number, "by": shown.ref("new_passages", by), "why": why}]}
+        return {"over": [{"number": number, "by": shown.ref("new_passages", by), "part": over, "why": why}]}
 
     return reads(make)
 

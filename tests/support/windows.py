@@ -21,6 +21,8 @@ from agent_reminiscence.agents.plans import (
 from agent_reminiscence.database.repositories.chunk_similarity import NearChunk
 from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, StatedRelationship
 from agent_reminiscence.domain.memory import StoredChunk
+from agent_reminiscence.services.tiers.ending_decisions import Decision, EndingReader
+from agent_reminiscence.services.tiers.proposal import possible_endings
 from agent_reminiscence.services.tiers.windows import Window
 from agent_reminiscence.text.folding import name_key
 
@@ -85,7 +87,7 @@ PLAN: Mapping[str, Any] = {
         {"text": "Tom Weber has lunch with Maria.", "passages": [1, 3], "importance": 0.1},
     ],
     "over": [
-        {"number": 4, "by": 1, "why": "She left Acme."},
+        {"number": 4, "by": 1, "part": "I work for Acme", "why": "She left Acme."},
         {"number": 6, "by": 1, "on": "2024-05-17", "why": "She left."},
     ],
     "summary": "Maria left Acme and starts at Globex in June.",
@@ -103,6 +105,12 @@ def read(plan: Mapping[str, Any], material: ConsolidationMaterial = MATERIAL) ->
     """What can be used of a plan."""
     reading, _ = mend_plan(ConsolidationPlan.model_validate(plan), material)
     return reading
+
+
+def decided(window: Window, reading: WindowReading, *, is_compared: bool = False) -> list[Decision]:
+    """What the endings of passages do, without vectors."""
+    possible = possible_endings(window, reading, is_compared=is_compared)
+    return EndingReader(window, possible, "en").decide({})
 
 
 def window_of(material: ConsolidationMaterial) -> Window:

@@ -16,17 +16,20 @@ from agent_reminiscence.config import constants
 from agent_reminiscence.database.generations import current_generation
 from agent_reminiscence.database.repositories.chunk_similarity import NearChunk
 from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, StatedRelationship
+from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.graph import TOGETHER
-from agent_reminiscence.domain.memory import StoredMemory
+from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
 from agent_reminiscence.domain.payloads import AskOutcome, Fallback, ModelAsked, ModelUsage
 from agent_reminiscence.domain.trust import SOURCES, least_trusted, may_end
 from agent_reminiscence.exceptions import RedactionError, StoreError
 from agent_reminiscence.services.model_budget import ModelBudget
 from agent_reminiscence.services.runtime import Runtime
+from agent_reminiscence.services.tiers.ending_decisions import Decision, EndingReader, Vectors
 from agent_reminiscence.services.tiers.plan import Draft
-from agent_reminiscence.services.tiers.proposal import Proposal, take_over, take_over_endings
+from agent_reminiscence.services.tiers.proposal import Proposal, possible_endings, take_over, take_over_endings
 from agent_reminiscence.services.tiers.reading_turns import ReadingTurns
 from agent_reminiscence.services.tiers.windows import Window, make_windows, says_too_little, set_apart
+from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.text.folding import without_speaker
 
 if TYPE_CHECKING:
@@ -103,6 +106,7 @@ class MemorizingService:
     def __init__(
         self,
         runtime: Runtime,
+        embedding: EmbeddingService,
         budget: ModelBudget,
         turns: ReadingTurns,
         model: Model | None,
@@ -115,6 +119,7 @@ class MemorizingService:
         self._similarity = runtime.repositories.similarity
         self._graph = runtime.repositories.graph
         self._scrubber = runtime.scrubber
+        self._embedding = embedding
         self._budget = budget
         self._model = model
         self._timeout_seconds = timeout_seconds
@@ -214,7 +219,7 @@ class MemorizingService:
         reading, failure = await self._ask(memory, material, cost, memorizer_agent(), make_prompt(material))
         if reading is not None:
             proposal.rests_on |= window.rests_on(memory)
-            take_over(proposal, window, reading)
+            take_over(proposal, window, reading, await self._decide(memory, window, reading))
         return reading is not None, failure
 
     async def _compare(
@@ -243,11 +248,28 @@ class MemorizingService:
                 proposal.fallback = proposal.fallback or failure
             elif reading.endings:
                 proposal.rests_on |= compared.rests_on(memory)
-                take_over_endings(proposal, compared, reading, is_compared=True)
+                decisions = await self._decide(memory, compared, reading, is_compared=True)
+                take_over_endings(proposal, compared, reading, decisions, is_compared=True)
             if failure in _HOPELESS:
                 if number < len(comparisons):
                     proposal.fallback = proposal.fallback or failure
                 return
+
+    async def _decide(
+        self, memory: StoredMemory, window: Window, reading: WindowReading, *, is_compared: bool = False
+    ) -> list[Decision]:
+        """What the endings of passages do, given what code can see of these."""
+        possible = possible_endings(window, reading, is_compared=is_compared)
+        if not possible:
+            return []
+        # In threads: statements are read for names.
+        reader = await asyncio.to_thread(EndingReader, window, possible, memory.language)
+        texts = await asyncio.to_thread(lambda: reader.compared)
+        vectors: Vectors = {}
+        if texts:
+            made, _ = await self._embedding.embed_texts(self._embedding.generations.current, texts)
+            vectors = {text: made[digest] for text in texts if (digest := sha256(text.encode())) in made}
+        return reader.decide(vectors)
 
     async def _ask[T: BaseModel](
         self,
@@ -321,7 +343,8 @@ class MemorizingService:
                 near += await self._similarity.find_near(
                     db,
                     memory.external_id,
-                    list(dict.fromkeys(chunk.chunk_id for chunk in window.chunks)),
+                    # "Thanks a lot!" is near every other thanks.
+                    list(dict.fromkeys(chunk.chunk_id for chunk in window.chunks if not _says_too_little(chunk))),
                     sources=sources,
                     generation=generation,
                     similarity=NEAR_SIMILARITY,
@@ -340,11 +363,15 @@ class MemorizingService:
                     evidence_chunks=constants.KNOWN_RELATIONSHIP_MEMORIES,
                     limit=KNOWN_RELATIONSHIPS_SHOWN,
                 )
-        near = [one for one in near if not says_too_little(without_speaker(one.content, one.speaker))]
+        near = [one for one in near if not _says_too_little(one)]
         # Erased in the meantime.
         written_by = least_trusted(writers.get(memory.memory_id, SOURCES))
         title = memory.title if may_end(written_by, [window.source]) else None
         return set_apart(replace(window, title=title, named=named, also_called=also_called), near, relationships)
+
+
+def _says_too_little(chunk: StoredChunk | NearChunk) -> bool:
+    return says_too_little(without_speaker(chunk.content, chunk.speaker))
 
 
 def _find_named(draft: Draft, inside: set[int]) -> tuple[Sequence[KnownEntityName], Mapping[UUID, Sequence[str]]]:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from agent_reminiscence.agents.plans import ReadEntity, ReadFact, ReadRelationship, WindowReading
+from agent_reminiscence.agents.plans import ReadEnding, ReadEntity, ReadFact, ReadRelationship, WindowReading
+from agent_reminiscence.database.repositories.chunk_similarity import NearChunk
 from agent_reminiscence.database.repositories.graph.tables import KnownPeriod, StatedRelationship
 from agent_reminiscence.domain.graph import ANY_TYPE
 from agent_reminiscence.domain.memory import StoredChunk
 from agent_reminiscence.domain.payloads import Fallback, ModelUsage
 from agent_reminiscence.domain.trust import SOURCE_TRUST, least_trusted, may_end
 from agent_reminiscence.services.graph.periods import Statement, restates
+from agent_reminiscence.services.tiers.ending_decisions import Decision
 from agent_reminiscence.services.tiers.entities import PlannedEntity
 from agent_reminiscence.services.tiers.relationships import PlannedRelationship
 from agent_reminiscence.services.tiers.windows import Window
@@ -114,11 +116,14 @@ class Proposal:
         return whole or None
 
 
-def take_over(proposal: Proposal, window: Window, reading: WindowReading) -> None:
+def take_over(proposal: Proposal, window: Window, reading: WindowReading, decisions: Sequence[Decision] = ()) -> None:
     """Add what a model made of a window to `proposal`.
 
     What is derived from passages is trusted no more than the least trusted of them: the confidence of an entity, a
     relationship or a fact is at most the lowest `SOURCE_TRUST` of its passages.
+
+    Args:
+        decisions: What its endings of passages do.
     """
     proposal.read |= set(window.indices)
     for index, rating in reading.importances.items():
@@ -132,12 +137,48 @@ def take_over(proposal: Proposal, window: Window, reading: WindowReading) -> Non
     # An entity that no passage names can only stand in a relationship, which brings its passages along.
     proposal.entities += [entity for entity in planned if entity.passages]
     proposal.relationships += [_plan_relationship(window, one, planned) for one in reading.relationships]
-    proposal.facts += [_plan_fact(window, fact) for fact in reading.facts]
-    take_over_endings(proposal, window, reading)
+    # A fact does not rest on what another passage has ended; where only earlier words of its own have ended, it may.
+    over = {ending.index for ending, _, is_hard in decisions if is_hard and ending.kind == "new"}
+    over -= {ending.index for ending, _, _ in decisions if ending.kind == "new" and ending.index == ending.by}
+    for fact in reading.facts:
+        if passages := tuple(index for index in fact.passages if index not in over):
+            proposal.facts.append(_plan_fact(window, replace(fact, passages=passages)))
+    take_over_endings(proposal, window, reading, decisions)
 
 
-def take_over_endings(proposal: Proposal, window: Window, reading: WindowReading, *, is_compared: bool = False) -> None:
+def take_over_endings(
+    proposal: Proposal,
+    window: Window,
+    reading: WindowReading,
+    decisions: Sequence[Decision],
+    *,
+    is_compared: bool = False,
+) -> None:
     """Add the endings of a reading to `proposal`.
+
+    Args:
+        decisions: What those of passages do.
+        is_compared: Whether the window was shown beside less trusted text; then only that text may end.
+    """
+    for ending in reading.endings:
+        if ending.kind != "relationship":
+            continue
+        by, known = window.chunks[ending.by], window.relationships[ending.index]
+        if may_end(by.source, known.sources) and known.last_observed <= by.said_at:
+            proposal.relationship_endings.append(
+                PlannedRelationshipEnding(
+                    known, window.indices[ending.by], by.said_at, ending.on, ending.why, is_compared
+                )
+            )
+    for ending, span, is_hard in decisions:
+        by, chunk_id = window.chunks[ending.by], _over(window, ending).chunk_id
+        proposal.endings.append(
+            PlannedEnding(chunk_id, window.indices[ending.by], by.said_at, ending.why, span, is_hard)
+        )
+
+
+def possible_endings(window: Window, reading: WindowReading, *, is_compared: bool = False) -> list[ReadEnding]:
+    """The endings of passages that may be, going by who said what when; what they do is decided elsewhere.
 
     A passage ends nothing that is more trusted or newer than itself, whatever the agent let through. It is as old
     as its words, but what it would end is only as old as the last update that kept it.
@@ -145,23 +186,21 @@ def take_over_endings(proposal: Proposal, window: Window, reading: WindowReading
     Args:
         is_compared: Whether the window was shown beside less trusted text; then only that text may end.
     """
+    possible = []
     for ending in reading.endings:
-        by, by_index = window.chunks[ending.by], window.indices[ending.by]
-        if ending.kind == "relationship":
-            known = window.relationships[ending.index]
-            if may_end(by.source, known.sources) and known.last_observed <= by.said_at:
-                proposal.relationship_endings.append(
-                    PlannedRelationshipEnding(known, by_index, by.said_at, ending.on, ending.why, is_compared)
-                )
+        if ending.kind == "relationship" or (is_compared and ending.kind == "new"):
             continue
-        if is_compared and ending.kind == "new":
-            # Less trusted text stood beside it.
-            continue
-        over = window.chunks[ending.index] if ending.kind == "new" else window.near[ending.index]
-        # Of a chunk that is shown in parts, none ends the others.
-        is_another = over.chunk_id != by.chunk_id
+        by, over = window.chunks[ending.by], _over(window, ending)
+        # Parts of one chunk end each other only in words, of which the rest stays.
+        is_another = over.chunk_id != by.chunk_id or ending.span is not None
         if is_another and may_end(by.source, [over.source]) and over.start_date <= by.said_at:
-            proposal.endings.append(PlannedEnding(over.chunk_id, by_index, by.said_at, ending.why))
+            possible.append(ending)
+    return possible
+
+
+def _over(window: Window, ending: ReadEnding) -> StoredChunk | NearChunk:
+    """The passage that is said to be over."""
+    return window.chunks[ending.index] if ending.kind == "new" else window.near[ending.index]
 
 
 def may_restate(said: Sequence[StoredChunk], stated: PlannedRelationship, known: KnownPeriod) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import batched
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.agents.plans import (
@@ -29,8 +29,10 @@ from agent_reminiscence.domain.trust import SOURCES, Source, may_end, most_trust
 from agent_reminiscence.services.tiers.importance import count_details
 from agent_reminiscence.text.days import day_of
 from agent_reminiscence.text.folding import WORD, without_speaker
-from agent_reminiscence.text.sentences import first_sentence
+from agent_reminiscence.text.periods import is_question
+from agent_reminiscence.text.sentences import first_sentence, split_sentences
 from agent_reminiscence.text.small_talk import is_small_talk
+from agent_reminiscence.text.statements import Span
 from agent_reminiscence.text.tokens import count_tokens
 
 # What a model is shown of a memory at a time: tokens and passages of new text, and context from the rest.
@@ -42,8 +44,20 @@ WINDOW_CONTEXT_CHARACTERS: Final = 300
 # A stored passage and the name of a known entity are cut to these lengths.
 NEAR_SHOWN_CHARACTERS: Final = 1_000
 KNOWN_NAME_SHOWN_CHARACTERS: Final = 60
-# A passage with fewer words, and no name, number or date, says too little: "I'm vegetarian." does not.
+# A sentence with fewer words, and no name, number or date, says too little; and so does one of only the words below.
 _TELLING_WORDS = 2
+_SAYING_LITTLE = frozenset(
+    word
+    for words in (
+        "a an the that this it so very really just and but then well oh ah i i'm i'll i'd you you'll we we'll they he",
+        "she me my your our is are was were be been would will can could do does did don't to of for at in on with too",
+        "all sounds sound great good nice lovely wonderful amazing awesome fun glad happy sorry hope wish know think",
+        "guess see love like that's it's what's there's let's let thanks thank please yes no sure ok okay wow haha",
+        "congratulations das ist es ja nein so sehr wirklich nur und aber dann ich du wir sie er mir dir schön gut",
+        "toll super klar danke leid tut freut mich dich klingt hoffe glaube weiß",
+    )
+    for word in words.split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +68,8 @@ class Window:
         indices: The indices of its chunks in the memory.
         chunks: They themselves, in the order in which they were said. One whose lines were said on different days is
             several here, one for each day.
+        spans: Where each of these stands in its chunk, as characters of it; None for a whole chunk. Empty: all are
+            whole.
         title: The memory's title, if its writer is trusted no less than the window.
         named: Known entities that its chunks name, each once, with a name as these chunks spell it.
         also_called: What else its chunks call them, by canonical id.
@@ -67,11 +83,16 @@ class Window:
     named: Sequence[KnownEntityName] = ()
     also_called: Mapping[UUID, Sequence[str]] = field(default_factory=dict)
     relationships: Sequence[StatedRelationship] = ()
+    spans: tuple[Span | None, ...] = ()
 
     @property
     def source(self) -> Source:
         """The label of all its chunks."""
         return self.chunks[0].source
+
+    def span_of(self, index: int) -> Span | None:
+        """Where one of `chunks` stands in its chunk; None for a whole chunk."""
+        return self.spans[index] if self.spans else None
 
     @property
     def trusted(self) -> Sequence[Source]:
@@ -96,7 +117,7 @@ class Window:
             dated=memory.occurred_at,
             passages=tuple(
                 NewPassage(
-                    text=without_speaker(chunk.content, chunk.speaker).strip(),
+                    text=shown_text(chunk)[0],
                     speaker=chunk.speaker,
                     source=chunk.source,
                     said_at=chunk.said_at,
@@ -106,7 +127,7 @@ class Window:
             context=self.context,
             stored=tuple(
                 StoredPassage(
-                    text=chunk.content.strip()[:NEAR_SHOWN_CHARACTERS],
+                    text=shown_text(chunk)[0][:NEAR_SHOWN_CHARACTERS],
                     speaker=chunk.speaker,
                     source=chunk.source,
                     said_at=chunk.said_at,
@@ -143,6 +164,13 @@ class Window:
         return shown - {memory.memory_id}
 
 
+def shown_text(chunk: StoredChunk | NearChunk) -> tuple[str, int]:
+    """What a model is shown of a chunk, apart from its speaker, and at which of its characters that begins."""
+    said = without_speaker(chunk.content, chunk.speaker)
+    text = said.strip()
+    return text, len(chunk.content) - len(said.lstrip())
+
+
 def make_windows(chunks: Sequence[StoredChunk], before: Sequence[StoredChunk] = ()) -> list[Window]:
     """Split the chunks that no consolidation has read into windows of bounded size, each with an outline of the rest.
 
@@ -152,24 +180,32 @@ def make_windows(chunks: Sequence[StoredChunk], before: Sequence[StoredChunk] = 
     uses text that is trusted no less, so that nothing else speaks for the window's passages.
     """
     windows: list[Window] = []
-    read: list[tuple[int, StoredChunk]] = []
+    read: list[_Part] = []
     tokens = 0
     for index, chunk in enumerate(chunks):
         if chunk.tier != "active":
             continue
         # Parts of a chunk stay together, unless there are too many for one window.
         for parts in batched(_said_apart(chunk), WINDOW_PASSAGES):
-            length = sum(count_tokens(part.content) for part in parts)
+            length = sum(count_tokens(part.content) for part, _ in parts)
             is_full = tokens + length > WINDOW_TOKENS or len(read) + len(parts) > WINDOW_PASSAGES
-            if read and (is_full or chunk.source != read[0][1].source):
+            if read and (is_full or chunk.source != read[0].chunk.source):
                 windows.append(_window(chunks, read, before))
                 read, tokens = [], 0
-            read += [(index, part) for part in parts]
+            read += [_Part(index, part, span) for part, span in parts]
             tokens += length
     return [*windows, _window(chunks, read, before)] if read else windows
 
 
-def _said_apart(chunk: StoredChunk) -> list[StoredChunk]:
+class _Part(NamedTuple):
+    """A chunk, or its lines of one day, with the index of the chunk and where they stand in it."""
+
+    index: int
+    chunk: StoredChunk
+    span: Span | None
+
+
+def _said_apart(chunk: StoredChunk) -> list[tuple[StoredChunk, Span | None]]:
     """A chunk cut where the day of its lines changes, so that what a model makes of a line has the line's date.
 
     Of lines of one day, the date is the last: nothing is true before it was said.
@@ -180,23 +216,25 @@ def _said_apart(chunk: StoredChunk) -> list[StoredChunk]:
             parts[-1] = parts[-1][0] + text, max(parts[-1][1], said_at)
         else:
             parts.append((text, said_at))
-    return [
-        chunk.model_copy(update={"content": text, "first_said": said_at, "said_lines": ()}) for text, said_at in parts
-    ]
+    cut: list[tuple[StoredChunk, Span | None]] = []
+    start = 0
+    for text, said_at in parts:
+        part = chunk.model_copy(update={"content": text, "first_said": said_at, "said_lines": ()})
+        cut.append((part, Span(start, start + len(text)) if len(parts) > 1 else None))
+        start += len(text)
+    return cut
 
 
-def _window(
-    chunks: Sequence[StoredChunk], read: Sequence[tuple[int, StoredChunk]], before: Sequence[StoredChunk]
-) -> Window:
+def _window(chunks: Sequence[StoredChunk], read: Sequence[_Part], before: Sequence[StoredChunk]) -> Window:
     """A window with sentences from the most important other chunks, in text order.
 
     Args:
-        read: What it shows: chunks or parts of them, with the index of each chunk.
+        read: What it shows.
     """
-    inside = {index for index, _ in read}
-    source = read[0][1].source
+    inside = {part.index for part in read}
+    source = read[0].chunk.source
     # In the order in which they are shown, so that the numbers of the passages ascend from line to line.
-    read = sorted(read, key=lambda one: one[1].said_at)
+    read = sorted(read, key=lambda part: part.chunk.said_at)
     # The nearest are what a window answers or goes on with.
     earlier = before[-WINDOW_CONTEXT_CHUNKS:]
     rest = [*earlier, *(chunk for index, chunk in enumerate(chunks) if index not in inside)]
@@ -204,19 +242,28 @@ def _window(
     best = sorted(others, key=lambda index: (-rest[index].importance, index))[:WINDOW_CONTEXT_SENTENCES]
     context = (first_sentence(rest[index].content) for index in sorted(best))
     return Window(
-        indices=tuple(index for index, _ in read),
-        chunks=tuple(part for _, part in read),
+        indices=tuple(part.index for part in read),
+        chunks=tuple(part.chunk for part in read),
+        spans=tuple(part.span for part in read),
         context=tuple(sentence[:WINDOW_CONTEXT_CHARACTERS] for sentence in context if sentence),
     )
 
 
 def says_too_little(text: str) -> bool:
-    """Whether a stored passage says too little for a new one to contradict it."""
-    if is_small_talk(text):
-        return True
+    """Whether a passage says too little to contradict another, or to be contradicted: it greets, asks or agrees."""
+    return not any(_tells(sentence) for sentence in split_sentences(text))
+
+
+def _tells(sentence: str) -> bool:
+    if is_question(sentence) or is_small_talk(sentence):
+        return False
     # In a script without capitals, a whole clause may be one word.
-    is_cased = text.upper() != text.lower()
-    return is_cased and not count_details(text) and len(WORD.findall(text)) < _TELLING_WORDS
+    is_cased = sentence.upper() != sentence.lower()
+    if not is_cased or count_details(sentence):
+        return True
+    words = WORD.findall(sentence.casefold())
+    # "I'm so sorry", "That sounds great" and "I hope so" agree; "I'm vegetarian" tells.
+    return len(words) >= _TELLING_WORDS and not _SAYING_LITTLE.issuperset(words)
 
 
 def set_apart(

@@ -116,4 +116,5 @@ def _over(material: Mapping[str, Rows], passages: Rows) -> list[dict[str, Any]]:
     stored = sorted(material.get("stored_passages", ()), key=lambda row: row["number"])
     over = [*stored[:1], *passages[:-1][:1], *material.get("known_relationships", ())]
     last = passages[-1]["number"]
-    return [{"number": row["number"], "by": last, "why": "The reader is bent on it."} for row in over]
+    why = "The reader is bent on it."
+    return [{"number": row["number"], "by": last, "part": row.get("text", ""), "why": why} for row in over]

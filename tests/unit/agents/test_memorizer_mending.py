@@ -160,21 +160,6 @@ _MENDED: Sequence[tuple[str, _Change, Callable[[WindowReading], object], object]
         lambda one: one.relationships[0].passages,
         (0,),
     ),
-    (
-        "a fact on what is over by now",
-        _add("over", number=1, by=2, why="She thought better of it."),
-        lambda one: [fact.passages for fact in one.facts],
-        [(1,), (2,)],
-    ),
-    (
-        "a fact on nothing else",
-        lambda plan: (
-            plan["over"].append({"number": 1, "by": 2, "why": "So."}),
-            plan["facts"][0].update(passages=[1]),
-        ),
-        lambda one: [fact.text for fact in one.facts],
-        ["Tom Weber has lunch with Maria."],
-    ),
 )
 
 
@@ -189,6 +174,76 @@ def test_what_can_be_put_right_is_put_right(
 
     assert complaints == []
     assert part(reading) == expected
+
+
+@pytest.mark.parametrize("label", ["N1", "n1", "[N1]", 1, "1"])
+def test_a_label_may_lack_its_letter(label: object) -> None:
+    """All labels count in one series; one with the letter of something else refers to nothing."""
+    assert _mend(changed(_at("facts", passages=[label, "N2", "S1", "R2", "N4"])))[0].facts[0].passages == (0, 1)
+
+
+def test_ratings_have_labels() -> None:
+    """Small talk has none, and what else has none is left to the rules; nothing is asked again."""
+    thanks = replace(MATERIAL.passages[1], text="Thanks a lot!")
+    material = replace(MATERIAL, passages=[MATERIAL.passages[0], thanks, MATERIAL.passages[2]])
+    plan = {"importance": {"N1": 0.9, "S4": 1, "N9": 1, "high": 1}}
+
+    assert _mend(plan, material) == (replace(_mend(plan, material)[0], importances={0: 0.9, 1: 0.0}), [])
+
+
+@pytest.mark.parametrize(
+    ("part", "span"),
+    [
+        ("I work for Acme.", (0, 15)),
+        ("i  WORK for\n  | acme", (0, 15)),
+        ("Maria: I work for Acme", (0, 15)),
+        ("Acme", (11, 15)),
+        ("work for Acm", None),
+        ("I work for Globex", None),
+        ("...", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_words_that_are_over_have_to_stand_there(part: object, span: tuple[int, int] | None) -> None:
+    """Case, line breaks and the speaker's label do not matter; a part of a word is none."""
+    plan = changed(lambda one: one["over"][0].update(part=part))
+
+    assert _mend(plan)[0].endings[0].span == span
+
+
+def test_a_passage_ends_only_its_own_earlier_words() -> None:
+    """Not without quoting them."""
+    plan = changed(lambda one: one.update(over=[{"number": "N1", "by": "N1", "part": "I left Acme last Friday"}]))
+    silent = changed(lambda one: one.update(over=[{"number": "N1", "by": "N1"}]))
+
+    assert [(one.index, one.by, one.span) for one in _mend(plan)[0].endings] == [(0, 0, (7, 30))]
+    assert _mend(silent)[0].endings == []
+
+
+@pytest.mark.parametrize(
+    ("said", "stated", "ends"),
+    [
+        ("I left Acme last Friday.", [], True),
+        ("She has resigned.", [], False),
+        ("The race was on Sunday.", [], False),
+        ("Now it is Globex.", [{"who": "Maria", "relation": "works for", "whom": "Globex"}], True),
+        ("Now it is Globex.", [{"who": "Maria", "relation": "likes", "whom": "Globex"}], False),
+    ],
+)
+def test_a_relationship_is_ended_by_what_names_it(said: str, stated: Sequence[dict[str, Any]], ends: bool) -> None:
+    """One of its ends, or the same relationship of the same person with something else."""
+    passages = [replace(MATERIAL.passages[0], text=said), *MATERIAL.passages[1:]]
+    plan = {
+        "importance": {},
+        "relationships": [{**one, "passages": ["N1"]} for one in stated],
+        "over": [{"number": "R6", "by": "N1", "why": "So."}],
+    }
+
+    reading, complaints = _mend(plan, replace(MATERIAL, passages=passages))
+
+    assert complaints == []
+    assert [one.kind for one in reading.endings] == ["relationship"] * ends
 
 
 # What only the model can mend
@@ -218,12 +273,16 @@ _ASKED: Sequence[tuple[str, _Change, str]] = (
         _add("facts", text="Maria sails.", passages="all", importance=1),
         "facts 3 `passages`: Inp",
     ),
-    ("ratings in prose", lambda plan: plan.update(importance="0.9, 0.5"), "importance: Input should be a valid list"),
+    (
+        "ratings in prose",
+        lambda plan: plan.update(importance="0.9, 0.5"),
+        "importance: Input should be a valid dict",
+    ),
     ("facts in prose", lambda plan: plan.update(over="nothing is"), "over: Input should be a valid list"),
     (
         "an end by words",
         _add("over", number="the first", by=1, why="So."),
-        "over 3 `number`: Input",
+        "over 3 `number`: String should match",
     ),
 )
 

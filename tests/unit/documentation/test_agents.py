@@ -67,6 +67,8 @@ def _fields(schema: Mapping[str, Any], parts: Mapping[str, Any], path: str = "")
             yield from _fields(parts[listed["$ref"].removeprefix("#/$defs/")], parts, f"{where}[].")
         elif listed:
             yield f"`{where}`", f"list of {_SPELLED[listed['type']]}s"
+        elif "additionalProperties" in field:
+            yield f"`{where}`", f"{_SPELLED[field['additionalProperties']['type']]}s by label"
         else:
             yield f"`{where}`", _SPELLED[field["type"]]
 

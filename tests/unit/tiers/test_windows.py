@@ -35,6 +35,7 @@ from agent_reminiscence.services.tiers.windows import (
     set_apart,
 )
 from agent_reminiscence.text.tokens import count_tokens
+from tests.support.windows import decided
 
 _SAID_AT = datetime(2024, 3, 9, tzinfo=UTC)
 _BEFORE = _SAID_AT - timedelta(days=8)
@@ -118,7 +119,7 @@ def _window(source: Source = "user", **beside: object) -> Window:
 
 def _taken(window: Window, reading: WindowReading) -> Proposal:
     proposal = Proposal()
-    take_over(proposal, window, reading)
+    take_over(proposal, window, reading, decided(window, reading))
     return proposal
 
 
@@ -544,7 +545,10 @@ def test_a_known_name_is_shown_as_the_passages_have_it_and_no_longer_than_a_name
         ("Good night.", False),
         ("I'm vegetarian.", False),
         ("我住在林茨一家医院旁边。", False),
-        ("So do I think.", False),
+        ("So do I think.", True),
+        ("That sounds great! Really? What did you play?", True),
+        ("Is Tom in on Friday?", True),
+        ("Gladly. But Noor can't eat celery.", False),
         ("Good night, Tom!", False),
         ("At 9.", False),
         ("Tom!", True),

@@ -1,0 +1,144 @@
+"""A memorizer that takes everything for over: what was said is found all the same, apart from what really changed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from agent_reminiscence import AgentMem
+from agent_reminiscence.text.statements import find_words, statement_spans
+from benchmarks.endings import Shown, honest, scripted, spoils
+from benchmarks.endings_world import ENDINGS, NOTES, Note
+from tests.support.memorizing import MakeConfig, memorizing
+
+_LIMIT = 10
+
+
+class _Spoiler:
+    """Answers with random endings, and keeps each under the reason that it gives."""
+
+    def __init__(self, seed: int) -> None:
+        self._answer = spoils(seed)
+        self.given: dict[str, tuple[Mapping[str, Any], Shown]] = {}
+        self.windows: list[list[str]] = []
+
+    def __call__(self, shown: Shown) -> list[dict[str, Any]]:
+        over = [dict(one) for one in self._answer(shown)]
+        for one in over:
+            one["why"] = f"Reason {len(self.given)}."
+            self.given[one["why"]] = one, shown
+        self.windows.append([one["why"] for one in over])
+        return over
+
+
+async def _tell(memory: AgentMem, tenant: str, notes: Sequence[Note]) -> None:
+    for note in notes:
+        written = await memory.create_active_memory(
+            tenant, note.title, "\n\n".join(note.passages), language=note.language, occurred_at=note.day
+        )
+        await memory.admin.consolidate(tenant, written.id)
+
+
+def _statements(notes: Sequence[Note]) -> Iterator[str]:
+    for note in notes:
+        for passage in note.passages:
+            for start, end in statement_spans(passage):
+                yield passage[start:end].rstrip(",;. ")
+
+
+async def _find(memory: AgentMem, tenant: str, words: str, **moment: Any) -> dict[UUID, str]:
+    found = await memory.retrieve_memories(tenant, words, limit=_LIMIT, **moment)
+    return {hit.chunk_id: hit.content for hit in found.hits if words in hit.content}
+
+
+async def _check_spoiled(memory: AgentMem, tenant: str, notes: Sequence[Note], spoiler: _Spoiler) -> None:
+    await _tell(memory, tenant, notes)
+    ended = {
+        UUID(chunk): event.payload
+        for event in await memory.ledger.read(tenant, kinds=["memory.ended"], limit=1_000)
+        for chunk in event.payload["chunks"]
+    }
+    for reasons in spoiler.windows:
+        shown = spoiler.given[reasons[0]][1] if reasons else {}
+        stored = sum(label[0] == "S" for label in shown)
+        hard = {spoiler.given[payload["why"]][0]["number"] for payload in ended.values() if payload["why"] in reasons}
+        assert sum(label[0] == "S" for label in hard) <= max(1, stored / 5)
+        assert sum(label[0] == "N" for label in hard) <= (len(shown) - stored + 1) / 2
+    for statement in _statements(notes):
+        if await _find(memory, tenant, statement):
+            continue
+        # What has ended was found before, and the model has quoted it.
+        before = await _find(memory, tenant, statement, as_of=notes[0].day + timedelta(days=1)) or await _find(
+            memory, tenant, statement, as_of=notes[-1].day - timedelta(minutes=1)
+        )
+        reasons = [ended[chunk]["why"] for chunk in before if chunk in ended]
+        quoted = [spoiler.given[why] for why in reasons]
+        assert any(
+            find_words(shown[one["number"]], one["part"]) is not None
+            and (find_words(one["part"], statement) or find_words(statement, one["part"]) or one["part"])
+            for one, shown in quoted
+        ), statement
+    assert (await memory.admin.verify(tenant)).ok
+
+
+async def _check_plans(config: MakeConfig, seeds: range) -> None:
+    for seed in seeds:
+        dice = random.Random(seed)
+        first, second = sorted(dice.sample(range(len(NOTES)), 2))
+        notes = [
+            one._replace(passages=tuple(dice.sample(one.passages, min(6, len(one.passages)))))
+            for one in (NOTES[first], NOTES[second])
+        ]
+        spoiler = _Spoiler(seed)
+        async with memorizing(config, scripted(spoiler)) as memory:
+            await _check_spoiled(memory, f"spoiled-{seed}", notes, spoiler)
+
+
+async def test_nothing_that_was_said_is_lost_to_a_spoiler(config: MakeConfig) -> None:
+    """Of five random plans; more in the test below."""
+    await _check_plans(config, range(5))
+
+
+@pytest.mark.thorough
+async def test_nothing_that_was_said_is_lost_in_200_random_plans(config: MakeConfig) -> None:
+    """A statement is found by its own words, unless it was quoted, and is linked with the newer passage."""
+    await _check_plans(config, range(200))
+
+
+async def test_one_statement_ends_and_its_neighbour_stays(config: MakeConfig) -> None:
+    """What parking costs is still known when the office closes later; an allergy does not end with a race."""
+    office, family, changes = NOTES[0], NOTES[1], NOTES[6]
+    notes = [office, family, changes]
+    allergy = "I am allergic to penicillin."
+
+    def answer(shown: Shown) -> list[dict[str, Any]]:
+        old = [label for label, text in shown.items() if allergy in text and label[0] == "S"]
+        race = [label for label, text in shown.items() if "race" in text]
+        spoiled = [{"number": old[0], "by": race[0], "part": allergy, "why": "So."}] if old and race else []
+        return [*honest(shown), *spoiled]
+
+    async with memorizing(config, scripted(answer)) as memory:
+        await _tell(memory, "examples", notes)
+        told = {
+            question: [hit.content for hit in (await memory.retrieve_memories("examples", question, limit=3)).hits]
+            for question in ("What does parking cost?", "When does the office close?", "What am I allergic to?")
+        }
+
+    parking, closing, allergies = told.values()
+    assert any("Parking costs 12 euros" in one for one in parking)
+    assert any("closes at 20:00" in one for one in closing)
+    assert not any("18:00" in one for one in closing)
+    assert any(allergy in one for one in allergies)
+
+
+def test_the_endings_of_the_world_are_in_it() -> None:
+    """Or the benchmark would ask for what nobody said."""
+    passages = [passage for note in NOTES for passage in note.passages]
+    for part, by in ENDINGS:
+        assert any(part in passage for passage in passages), part
+        assert any(by in passage for passage in passages), by

@@ -345,7 +345,7 @@ async def test_each_tool_can_be_switched_off(memory: AgentMem) -> None:
     async with ReactMemService(brain.model, memory, config=config) as agent:
         await agent.answer(_request())
 
-    assert set(brain.asked[0].tools) == {"store_fact"}
+    assert brain.asked[0].tools == ["store_fact"]
 
 
 async def test_secrets_and_sensitive_facts_are_not_kept(memory: AgentMem) -> None:

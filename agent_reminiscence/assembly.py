@@ -234,13 +234,13 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         is_limited=config.max_chunks is not None,
     )
     neighbours = NeighbourReader(runtime)
-    refresher = ProfileRefresher(
-        runtime,
-        projector,
-        reading_turns,
-        ProfileExtractor(runtime, retrieval),
-        None if models.retriever is None else ProfileWriter(runtime, retrieval, neighbours, budget, models.retriever),
+    extractor = ProfileExtractor(runtime, retrieval)
+    writer = (
+        None
+        if models.retriever is None
+        else ProfileWriter(runtime, retrieval, neighbours, extractor, budget, models.retriever)
     )
+    refresher = ProfileRefresher(runtime, projector, reading_turns, extractor, writer)
     remembering = RememberingService(runtime, manager, budget, models.updater)
     work = WorkService(
         runtime,

@@ -38,6 +38,12 @@ def _conditions(share: int, size: int) -> Mapping[str, Filter]:
     return {
         "metadata, equal": Filter(metadata={f"is_{share}": True}),
         "metadata, range": Filter(metadata={"project.number": {"$lt": share}}),
+        "metadata, $or": Filter(
+            metadata={
+                "$or": [{"project.number": {"$lt": share // 2}}, {"project.number": {"$gte": 100 - (share + 1) // 2}}]
+            }
+        ),
+        "metadata, $not": Filter(metadata={"$not": {"project.number": {"$gte": share}}}),
         "turn metadata": Filter(turn_metadata={f"is_{share}": True}),
         "conversation": Filter(conversation_ids=[f"of {number}" for number in range(share)]),
         "speaker": Filter(speakers=[f"Speaker {number}" for number in range(share)]),

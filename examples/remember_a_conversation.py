@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from agent_reminiscence import AgentError, AgentMem, Config
+from agent_reminiscence import AgentError, AgentMem, Config, RememberReport
 
 _AGENT = "example-remember"
 _CONVERSATION = [
@@ -25,16 +25,25 @@ async def main() -> None:
         if config.memory_update_agent_model is None:
             print("no model is configured; try REMINISCENCE_MEMORY_UPDATE_AGENT_MODEL=ollama:qwen3")
             return
-        for dry_run in (True, False):
-            try:
-                report = await memory.admin.remember(_AGENT, _CONVERSATION, conversation_id="planning", dry_run=dry_run)
-            except AgentError as error:
-                # Nothing is written; the conversation can be passed again later.
-                print(f"nothing is remembered: {error}")
-                return
-            for change in report.changes:
-                print(f"{change.outcome}: {change.title} ({change.why})")
-            print(f"overall: {report.why}")
+        try:
+            proposed = await memory.admin.remember(_AGENT, _CONVERSATION, dry_run=True)
+        except AgentError as error:
+            print(f"nothing is proposed: {error}")
+        else:
+            _show(proposed)
+        # If the model fails now, the turns are recorded as they were said, and can be searched.
+        report = await memory.admin.remember(_AGENT, _CONVERSATION, conversation_id="planning", on_failure="record")
+        _show(report)
+        if report.failure is not None:
+            print(f"{report.recorded_turns} turns recorded: {report.failure}")
+
+
+def _show(report: RememberReport) -> None:
+    for change in report.changes:
+        print(f"{change.outcome}: {change.title} ({change.why})")
+    for request in report.deletion_requests:
+        print(f"to be forgotten: {request.what}")
+    print(f"overall: {report.why}")
 
 
 if __name__ == "__main__":

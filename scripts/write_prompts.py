@@ -29,13 +29,16 @@ from agent_reminiscence.agents.plans import (
     ConsolidationMaterial,
     KnownEntity,
     KnownRelation,
+    LabelledText,
     NewPassage,
     Reader,
     Said,
     StoredPassage,
 )
 from agent_reminiscence.agents.reflector import ReflectorDeps
-from agent_reminiscence.config.constants import TIERS, Tier
+from agent_reminiscence.agents.updater_memories import choose_memories
+from agent_reminiscence.agents.updater_mending import UpdaterMaterial
+from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
 from agent_reminiscence.text.rendering import Passage
 from agent_reminiscence.text.tokens import count_tokens
@@ -82,6 +85,30 @@ _SAID = (
 )
 
 
+_WORK = "Maria works for Acme, in Porto.\nHer desk is by the window."
+_STORED = choose_memories(
+    [
+        ActiveMemory(
+            external_id="ana",
+            id=UUID(int=7),
+            version=1,
+            title="Work",
+            content=_WORK,
+            description=None,
+            metadata={},
+            created_at=_MARCH,
+            updated_at=_MARCH,
+            occurred_at=_MARCH,
+            source="agent",
+            consolidated_version=0,
+            updates_until_consolidation=5,
+        )
+    ],
+    {UUID(int=7): [LabelledText(_WORK[:32], "user"), LabelledText(_WORK[32:], "agent")]},
+    _SAID,
+)
+
+
 def _seen(text: str, turn: int, speaker: str, source: str = "agent") -> Passage:
     return Passage(memory=turn, title=f"turn {turn}", text=text, start=_MAY, speaker=speaker, source=source)
 
@@ -125,8 +152,8 @@ async def _page() -> str:
             "Updater",
             "Decides [what to remember of a conversation](../guide/agents.md#remembering-a-conversation).",
             memory_updater.updater_agent(),
-            UpdaterDeps(said=_SAID, memories=[], check=_accept, is_known=_is_new),
-            memory_updater.make_prompt(_SAID, _MAY, "Maria"),
+            UpdaterDeps(UpdaterMaterial(said=_SAID, shown=_STORED, memories=[], check=_accept, are_known=_are_new)),
+            memory_updater.make_prompt(_SAID, _MAY, "Maria", shown=_STORED, memories_left_out=12),
         ),
         await _look(
             "Retriever",
@@ -193,18 +220,18 @@ def _accept(title: str, content: str) -> None:
     """Let any text pass."""
 
 
-async def _is_new(text: str) -> bool:
-    return False
+async def _are_new(texts: Sequence[str]) -> Sequence[bool]:
+    return [False for _ in texts]
 
 
 def _retriever_deps() -> RetrieverDeps:
-    async def search(query: str, tiers: Sequence[Tier]) -> RetrievalResult:
+    async def search(query: str) -> RetrievalResult:
         return _found()
 
     async def read_around(memory_id: UUID, chunk_ids: Sequence[UUID]) -> Sequence[SearchHit]:
         return _found().hits
 
-    return RetrieverDeps(search=search, read_around=read_around, tiers=TIERS)
+    return RetrieverDeps(search=search, read_around=read_around)
 
 
 def _found() -> RetrievalResult:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 from uuid import UUID
 
 from agent_reminiscence.admin.topic import Topic
 from agent_reminiscence.config.constants import Tier
+from agent_reminiscence.domain.conversation_key import MAX_CONVERSATION_ID_CHARACTERS
 from agent_reminiscence.domain.filter import Filter
-from agent_reminiscence.domain.remembering import RememberReport
+from agent_reminiscence.domain.remembering import OnFailure, RememberReport
 from agent_reminiscence.domain.retrieval import RetrievalResult
+from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.memories.conversations import read_conversation
 from agent_reminiscence.services.memories.remembering import RememberRequest
@@ -36,14 +38,16 @@ class ModelAdmin(Topic):
         actor: str | None = None,
         conversation_id: str | None = None,
         dry_run: bool = False,
+        on_failure: OnFailure = "raise",
     ) -> RememberReport:
         """Have a model decide what in a conversation is worth remembering, and remember it.
 
-        The model sees the conversation and the active memories, without secrets (`redaction`), and proposes memories to
-        create and update. They are written like any caller's, with the trust label `model`; lines that an update leaves
-        as they are keep their label. The model can do nothing else: what the user asks to have forgotten is reported
-        (`deletion_requests`), and nothing is deleted. Mere thanks and greetings call no model, and text recalled into
-        the conversation is not remembered again.
+        The model sees the conversation and the active memories that matter for it, without secrets (`redaction`), and
+        proposes memories to create and lines to change. They are written like any caller's, with the trust label
+        `model`; lines that an update leaves as they are keep their label. The model can do nothing else: what the user
+        asks to have forgotten is reported (`deletion_requests`), and nothing is deleted. Mere thanks and greetings call
+        no model, what the user says off the record reaches none, and text recalled into the conversation is not
+        remembered again.
 
         Args:
             messages: Pydantic AI messages, or mappings with `role` (user, assistant, tool, system) and `content`, and
@@ -54,6 +58,9 @@ class ModelAdmin(Topic):
                 all writes are dated by it, as in `create_active_memory`.
             actor: As in `create_active_memory`, like `conversation_id`; applies to all writes.
             dry_run: Only report what would be done.
+            on_failure: What to do if the model gives no usable answer, or the day's tokens are used up. "raise" raises
+                AgentError. "record" records the turns in the conversation `conversation_id`, as `conversation().add`
+                does, except those that it holds already; the report's `failure` says why. A dry run raises.
 
         Returns:
             What was done, and why.
@@ -61,8 +68,9 @@ class ModelAdmin(Topic):
         Raises:
             InvalidInputError: An argument is invalid; nothing is written.
             ConfigurationError: No model is configured (`memory_update_agent_model`).
-            AgentError: The model gave no usable answer; nothing is written.
+            AgentError: The model gave no usable answer; nothing is written. Not with `on_failure="record"`.
             RedactionError: Your redactor failed; nothing is written.
+            QuotaExceededError: The turns to be recorded would exceed a limit; nothing is written.
             StoreError: The store is unavailable; completed writes are kept. A second call shows them to the model,
                 which then proposes what it sees is missing.
         """
@@ -75,6 +83,7 @@ class ModelAdmin(Topic):
             actor=validation.optional_identifier("actor", actor),
             conversation_id=validation.optional_identifier("conversation_id", conversation_id),
             is_dry_run=validation.flag("dry_run", dry_run),
+            records_on_failure=_records_on_failure(on_failure, conversation_id),
         )
         return await self._services.remembering.remember(request)
 
@@ -125,3 +134,23 @@ class ModelAdmin(Topic):
             where=where,
         )
         return self._services.synthesis.stream(request, strict=validation.flag("strict", strict))
+
+
+def _records_on_failure(on_failure: object, conversation_id: str | None) -> bool:
+    choices = get_args(OnFailure.__value__)
+    if on_failure not in choices:
+        raise InvalidInputError(
+            f"on_failure {validation.quoted(on_failure)} is unknown; choose one of {', '.join(choices)}"
+        )
+    if on_failure != "record":
+        return False
+    if conversation_id is None:
+        raise InvalidInputError(
+            "on_failure='record' records turns in a conversation; pass its conversation_id, or on_failure='raise'"
+        )
+    if len(conversation_id) > MAX_CONVERSATION_ID_CHARACTERS:
+        raise InvalidInputError(
+            f"conversation_id has {len(conversation_id):,} characters; with on_failure='record' the limit is"
+            f" {MAX_CONVERSATION_ID_CHARACTERS}"
+        )
+    return True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
@@ -12,13 +11,10 @@ from typing import Annotated, Any, Final
 from uuid import UUID
 
 from pydantic import BaseModel, Field
-from pydantic.json_schema import SkipJsonSchema
 from pydantic_ai import Agent, ModelRetry, RunContext, Tool, ToolOutput
-from pydantic_ai.tools import ToolDefinition
 
 from agent_reminiscence.agents.material import ABOUT_RECALLED, cut, framed, quoted
 from agent_reminiscence.agents.running import ANSWER_TOOL
-from agent_reminiscence.config.constants import TIERS, Tier
 from agent_reminiscence.domain.graph import TOGETHER
 from agent_reminiscence.domain.retrieval import RelationshipHit, RetrievalResult, SearchHit, as_passage
 from agent_reminiscence.exceptions import InvalidInputError
@@ -50,6 +46,8 @@ _INSTRUCTIONS = f"""\
 You answer a question from somebody's memory, which is shown to you as material, and from nothing else.
 If the passages beside the question do not answer it, search with other words and for the names in it, and look around
 the passages that come closest. You may call several tools at once.
+- Asked for a list, how often, or who or which over a longer time: search at least twice, in different words for each
+  kind of thing that may be meant, and name all you find.
 - After each statement, put the number of each passage that supports it in square brackets, such as [9001][9002]. Write
   other numbers without brackets, or as `code`.
 - "Yesterday" in a passage counts from the day of its line or else of its heading, in the question from today. Give the
@@ -98,7 +96,7 @@ class Passage:
     sources: tuple[UUID, ...]
 
 
-type Search = Callable[[str, Sequence[Tier]], Awaitable[RetrievalResult]]
+type Search = Callable[[str], Awaitable[RetrievalResult]]
 type ReadAround = Callable[[UUID, Sequence[UUID]], Awaitable[Sequence[SearchHit]]]
 
 
@@ -107,16 +105,14 @@ class RetrieverDeps:
     """What the tools read, for one tenant and one moment: neither is a tool argument.
 
     Attributes:
-        search: Recall with the caller's filters, in some tiers.
+        search: Recall with the caller's filters.
         read_around: Chunks of a memory and their neighbours, in the order of the text, with the caller's filters.
-        tiers: Those that the caller allows.
         passages: What was shown so far, by number.
         shown: The step of the run at which each was first shown, by number; 0 is the prompt.
     """
 
     search: Search
     read_around: ReadAround
-    tiers: Sequence[Tier]
     passages: dict[int, Passage] = field(default_factory=dict)
     shown: dict[int, int] = field(default_factory=dict)
     _numbers: dict[UUID, int] = field(default_factory=dict)
@@ -156,7 +152,7 @@ class RetrieverDeps:
 
 def retriever_tools() -> list[Tool[RetrieverDeps]]:
     """The tools that read memory, for any agent with these deps."""
-    return [Tool(search_memory, prepare=_within_tiers), Tool(show_around)]
+    return [Tool(search_memory), Tool(show_around)]
 
 
 @cache
@@ -242,20 +238,15 @@ def _without_code(answer: str) -> str:
     return _CODE.sub("`", answer)
 
 
-async def search_memory(
-    context: RunContext[RetrieverDeps], query: str, tier: Tier | SkipJsonSchema[None] = None
-) -> str:
+async def search_memory(context: RunContext[RetrieverDeps], query: str) -> str:
     """Find passages, and how those whom they name are related.
 
     Args:
         query: What a passage would say, in a few words, with names.
-        tier: Only what is worked on now (active), was said recently (shortterm) or proved important (longterm).
     """
     deps = context.deps
-    if tier is not None and tier not in deps.tiers:
-        raise ModelRetry(f"this question does not cover the tier {tier!r}; leave tier out, or use {_listed(deps)}")
     try:
-        found = await deps.search(query[:_MAX_QUERY_CHARACTERS], deps.tiers if tier is None else [tier])
+        found = await deps.search(query[:_MAX_QUERY_CHARACTERS])
     except InvalidInputError as error:
         raise ModelRetry(str(error)) from None
     hits = found.hits[:_SHOWN_HITS]
@@ -305,19 +296,6 @@ def _as_row(relationship: RelationshipHit, names: Mapping[UUID, str]) -> Mapping
     }
     says = cut((relationship.description or "").strip(), _SHOWN_DESCRIPTION_CHARACTERS)[0]
     return row | ({"says": says} if says else {})
-
-
-def _listed(deps: RetrieverDeps) -> str:
-    return " or ".join(deps.tiers)
-
-
-async def _within_tiers(context: RunContext[RetrieverDeps], definition: ToolDefinition) -> ToolDefinition:
-    """The tool, with only the tiers that the caller allows."""
-    if set(context.deps.tiers) == set(TIERS):
-        return definition
-    schema = deepcopy(definition.parameters_json_schema)
-    schema["properties"]["tier"]["enum"] = list(context.deps.tiers)
-    return replace(definition, parameters_json_schema=schema)
 
 
 MemoryRetrieveAgent = retriever_agent  # the specification calls it so; called, it gives the agent

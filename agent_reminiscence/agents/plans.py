@@ -60,7 +60,11 @@ class CreateIntent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateIntent:
-    """A memory to change; `expected_version` is the version that the model was shown."""
+    """A memory to change; `expected_version` is the version that the model was shown.
+
+    Attributes:
+        replaces: Whether lines are changed or taken out, and not only added.
+    """
 
     memory_id: UUID
     expected_version: int
@@ -68,6 +72,7 @@ class UpdateIntent:
     content: str
     why: str
     messages: tuple[int, ...]
+    replaces: bool = True
 
 
 @dataclass(slots=True)

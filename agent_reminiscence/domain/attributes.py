@@ -36,8 +36,10 @@ _COMPLEMENT = str.maketrans("0123456789", "9876543210")
 # The first text after the values of a type, by the letter they begin with.
 _AFTER: Final = {"n": "o", "s": "t"}
 _NULL: Final = "z"
-# All values except null.
+# All values except null, all values, and all lists.
 _PRESENT: Final = ("a", _NULL)
+_ANY: Final = ("a", chr(ord(_NULL) + 1))
+_LISTS: Final = ("a", "b")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -67,6 +69,62 @@ class Condition:
         is_there = any(low <= value < high for value in values.get(self.path, ()) for low, high in self.ranges)
         return is_there is not self.is_negated
 
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """Itself, as of any expression."""
+        return (self,)
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """Holds if all its parts do."""
+
+    parts: tuple[Expression, ...]
+
+    def holds(self, values: Mapping[str, Sequence[str]]) -> bool:
+        """As `Condition.holds`."""
+        return all(part.holds(values) for part in self.parts)
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """All conditions in it."""
+        return tuple(one for part in self.parts for one in part.conditions)
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """Holds if one of its parts does."""
+
+    parts: tuple[Expression, ...]
+
+    def holds(self, values: Mapping[str, Sequence[str]]) -> bool:
+        """As `Condition.holds`."""
+        return any(part.holds(values) for part in self.parts)
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """All conditions in it."""
+        return tuple(one for part in self.parts for one in part.conditions)
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """Holds if its part does not."""
+
+    part: Expression
+
+    def holds(self, values: Mapping[str, Sequence[str]]) -> bool:
+        """As `Condition.holds`."""
+        return not self.part.holds(values)
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """All conditions in it."""
+        return self.part.conditions
+
+
+type Expression = Condition | AllOf | AnyOf | Not
+
 
 def attributes_of(metadata: Mapping[str, Any], *, prefix: str = "") -> set[Attribute]:
     """The attributes of a JSON object.
@@ -88,12 +146,12 @@ def memory_attributes(
     return sorted(found | {Attribute(path, stored_value(value)) for path, value in named if value is not None})
 
 
-def admits(conditions: Sequence[Condition], attributes: Iterable[Attribute]) -> bool:
-    """Whether all conditions hold for something with these attributes."""
+def admits(expressions: Sequence[Expression], attributes: Iterable[Attribute]) -> bool:
+    """Whether all expressions hold for something with these attributes."""
     values: dict[str, list[str]] = {}
     for attribute in attributes:
         values.setdefault(attribute.path, []).append(attribute.value)
-    return all(condition.holds(values) for condition in conditions)
+    return all(expression.holds(values) for expression in expressions)
 
 
 def _walk(value: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -164,6 +222,16 @@ def beginning_with(prefix: str) -> tuple[str, str]:
 def present() -> tuple[str, str]:
     """The range of all values except null."""
     return _PRESENT
+
+
+def anything() -> tuple[str, str]:
+    """The range of all values, null included."""
+    return _ANY
+
+
+def lists() -> tuple[str, str]:
+    """The range of all lists."""
+    return _LISTS
 
 
 def is_comparable(value: str | float) -> bool:

@@ -8,12 +8,21 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, NamedTuple
 from uuid import UUID
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from agent_reminiscence.domain.model import FrozenModel
 
 REFLECTED: Final = "agent.reflected"
 """The kind of a reflection."""
+
+MAX_BELIEFS: Final = 3
+"""The most beliefs that are written at once: one event each, with its own grounds and readers."""
+
+
+def is_published(payload: Mapping[str, Any]) -> bool:
+    """Whether the application that recorded a reflection says that everybody may read it, whatever it rests on."""
+    # Only the word of JSON itself: an older payload may hold anything under this name.
+    return payload.get("public") is True
 
 
 class Reflection(FrozenModel):
@@ -25,6 +34,9 @@ class Reflection(FrozenModel):
     based_on: Annotated[tuple[UUID, ...], Field(min_length=1, description="Events that the belief rests on.")]
     replaces: UUID | None = Field(default=None, description="An earlier reflection of the same agent.")
     contradicts: tuple[UUID, ...] = Field(default=(), description="Reflections of other agents.")
+    public: Annotated[bool, BeforeValidator(lambda value: value is True)] = Field(
+        default=False, description="Whether other agents read it, whatever they see of its grounds."
+    )
 
 
 def _nothing_is_a_list(value: object) -> object:
@@ -35,13 +47,29 @@ def _nothing_is_a_list(value: object) -> object:
 _Numbers = Annotated[list[int], BeforeValidator(_nothing_is_a_list)]
 
 
-class ReflectionPlan(BaseModel):
-    """What the agent concludes."""
+class BeliefPlan(BaseModel):
+    """A belief."""
 
-    belief: str | None = Field(description="One sentence; null if nothing new follows.")
+    belief: str = Field(description="One sentence.")
     based_on: _Numbers = Field(default=[], description="Events that it rests on.")
     replaces: int | None = Field(default=None, description="A belief of the agent that it takes the place of.")
     contradicts: _Numbers = Field(default=[], description="Beliefs of others that it says are wrong.")
+
+
+class ReflectionPlan(BaseModel):
+    """What the agent concludes."""
+
+    beliefs: Annotated[list[BeliefPlan], BeforeValidator(_nothing_is_a_list)] = Field(
+        default=[], description=f"At most {MAX_BELIEFS}; empty if nothing new follows."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _takes_one(cls, value: object) -> object:
+        """Models that were taught to answer with one belief, without a list, still may."""
+        if not isinstance(value, dict) or "belief" not in value or "beliefs" in value:
+            return value
+        return {"beliefs": [] if value["belief"] is None else [value]}
 
 
 # What a reflection names as its grounds, and what its model was shown: its text may repeat any of it.
@@ -55,6 +83,25 @@ def grounds_of(payload: Mapping[str, Any]) -> Iterator[UUID]:
     """The events that a reflection rests on, by its payload, in which somebody may have put anything."""
     for name in _GROUNDS:
         yield from read_ids(payload.get(name))
+
+
+def needed_to_read(payload: Mapping[str, Any]) -> frozenset[UUID]:
+    """The events that another agent must see to read a reflection that is not published.
+
+    They are its grounds, and the belief that it replaces, of which it repeats what is still true.
+
+    Returns:
+        Empty if nobody else may read it: it names no grounds, or names them in a way that nobody can follow.
+    """
+    shown = payload.get("rests_on", [])
+    try:
+        reflection = Reflection.model_validate(payload)
+        rests_on = frozenset(UUID(str(one)) for one in shown) if isinstance(shown, list) else None
+    except ValueError:
+        return frozenset()
+    if rests_on is None:
+        return frozenset()
+    return rests_on.union(reflection.based_on, () if reflection.replaces is None else (reflection.replaces,))
 
 
 def read_ids(named: object) -> Iterator[UUID]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 from uuid import UUID
 
 from pydantic import Field
@@ -17,11 +17,17 @@ from agent_reminiscence.domain.attributes import (
     MAX_COMPARED_CHARACTERS,
     OF_TURN,
     TURNS,
+    AllOf,
+    AnyOf,
     Condition,
+    Expression,
+    Not,
+    anything,
     beginning_with,
     compared,
     equal_to,
     is_comparable,
+    lists,
     present,
     stored_path,
 )
@@ -31,7 +37,9 @@ from agent_reminiscence.domain.wording import kind_of
 from agent_reminiscence.exceptions import InvalidInputError
 
 MAX_CONDITIONS: Final = 32
-"""Conditions on the metadata of memories, and as many on that of turns."""
+"""Conditions on the metadata of memories, and as many on that of turns; `$contains` is one more."""
+MAX_NESTING: Final = 8
+"""`$and`, `$or` and `$not` within each other."""
 MAX_VALUES: Final = 1_000
 """Values in one list."""
 _MAX_DEPTH: Final = 16
@@ -39,9 +47,29 @@ _MAX_TEXT_CHARACTERS: Final = 65_536
 _MAX_INTEGER_BITS: Final = 4_096
 _SHOWN_CHARACTERS: Final = 60
 _COMPARISONS: Final = frozenset({"$gt", "$gte", "$lt", "$lte"})
-OPERATORS: Final = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in")
+OPERATORS: Final = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$contains")
+CONNECTIVES: Final = ("$and", "$or", "$not")
 
 type _Path = tuple[str, ...]
+type _Wanted = Mapping[str | tuple[str, ...], Any]
+
+
+class _Leaf(NamedTuple):
+    """One operator at one path."""
+
+    path: _Path
+    operator: str
+    operand: Any
+
+
+class _Joined(NamedTuple):
+    """`$or` of several conjunctions, or `$not` or `$and` of one."""
+
+    connective: str
+    parts: Sequence[_Conjunction]
+
+
+type _Conjunction = Sequence[_Leaf | _Joined]
 
 
 class Filter(StrictModel):
@@ -49,7 +77,8 @@ class Filter(StrictModel):
 
     A list holds if one of its values does. Conditions on metadata are given by path, `{"project.name": "x"}`, or
     nested, `{"project": {"name": "x"}}`. The value is what is to be there, or an object of the operators `$eq`, `$ne`,
-    `$gt`, `$gte`, `$lt`, `$lte` and `$in`. `docs/guide/filters.md` has the rules.
+    `$gt`, `$gte`, `$lt`, `$lte`, `$in`, `$nin`, `$exists` and `$contains`. `$or` and `$and` take a list of such
+    mappings, `$not` takes one. `docs/guide/filters.md` has the rules.
 
     Raises:
         InvalidInputError: A field or an operator is unknown, or a value has the wrong type.
@@ -95,10 +124,12 @@ class Filter(StrictModel):
             super().__init__(**checked)
 
     @property
-    def memory_conditions(self) -> tuple[Condition, ...]:
-        """The conditions on memories, except on their ids."""
+    def memory_conditions(self) -> tuple[Expression, ...]:
+        """The conditions on memories, except on their ids; all have to hold."""
         named = ((CONVERSATION, self.conversation_ids), (ACTOR, self.actors), (KEY, self.keys))
-        conditions = [Condition(path, tuple(map(equal_to, values))) for path, values in named if values is not None]
+        conditions: list[Expression] = [
+            Condition(path, tuple(map(equal_to, values))) for path, values in named if values is not None
+        ]
         if self.key_prefix is not None:
             conditions.append(Condition(KEY, (beginning_with(self.key_prefix),)))
         return (*conditions, *_conditions("metadata", self.metadata))
@@ -115,29 +146,51 @@ class Filter(StrictModel):
         return any(column is not None for column in columns)
 
     @property
-    def turn_conditions(self) -> tuple[Condition, ...]:
-        """The conditions on the metadata of turns."""
+    def turn_conditions(self) -> tuple[Expression, ...]:
+        """The conditions on the metadata of turns; all have to hold."""
         return _conditions("turn_metadata", self.turn_metadata, prefix=OF_TURN)
 
 
-def _conditions(
-    name: str, wanted: Mapping[str | tuple[str, ...], Any] | None, *, prefix: str = ""
-) -> tuple[Condition, ...]:
-    return tuple(
-        _condition(f"{name}[{_shown('.'.join(path))}]", stored_path(path, prefix), operator, value)
-        for path, operator, value in _read(name, wanted or {}, ())
-    )
+def _conditions(name: str, wanted: _Wanted | None, *, prefix: str = "") -> tuple[Expression, ...]:
+    return _expressions(name, _read(name, wanted or {}, ()), prefix)
 
 
-def _condition(name: str, path: str, operator: str, value: Any) -> Condition:
+def _expressions(name: str, conjunction: _Conjunction, prefix: str) -> tuple[Expression, ...]:
+    return tuple(_expression(name, one, prefix) for one in conjunction)
+
+
+def _expression(name: str, one: _Leaf | _Joined, prefix: str) -> Expression:
+    if isinstance(one, _Leaf):
+        return _condition(_at(name, one.path), stored_path(one.path, prefix), one.operator, one.operand)
+    parts = tuple(AllOf(_expressions(name, part, prefix)) for part in one.parts)
+    match one.connective:
+        case "$or":
+            return AnyOf(parts)
+        case "$not":
+            return Not(AllOf(parts))
+    return AllOf(parts)
+
+
+def _condition(name: str, path: str, operator: str, value: Any) -> Expression:
     match operator:
         case "$eq" | "$ne" if value is None:
             # Null is what nothing else is at.
             return Condition(path, (present(),), is_negated=operator == "$eq")
         case "$eq" | "$ne":
             return Condition(path, (equal_to(_json(name, value)),), is_negated=operator == "$ne")
-        case "$in":
-            return Condition(path, tuple(dict.fromkeys(equal_to(item) for item in _members(name, value))))
+        case "$in" | "$nin":
+            ranges = tuple(dict.fromkeys(equal_to(item) for item in _members(name, operator, value)))
+            return Condition(path, ranges, is_negated=operator == "$nin")
+        case "$exists":
+            if not isinstance(value, bool):
+                raise InvalidInputError(f"{name}['$exists'] must be True or False, not {_kind(value)}")
+            return Condition(path, (anything(),), is_negated=not value)
+        case "$contains":
+            asked = _members(name, operator, value) if isinstance(value, list | tuple) else [value]
+            if any(item is None for item in asked):
+                raise InvalidInputError(f"{name}['$contains'] holds None; a null in a list cannot be asked for")
+            ranges = tuple(dict.fromkeys(equal_to(_json(name, item)) for item in asked))
+            return AllOf(tuple(Condition(path, (one,)) for one in (lists(), *ranges)))
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InvalidInputError(f"{name}[{operator!r}] compares a str or a number, not {_kind(value)}")
     checked = _json(name, value)
@@ -148,46 +201,93 @@ def _condition(name: str, path: str, operator: str, value: Any) -> Condition:
     return Condition(path, (compared(operator, checked),))
 
 
-def _members(name: str, value: Any) -> list[Any]:
+def _members(name: str, operator: str, value: Any) -> list[Any]:
+    name = f"{name}[{operator!r}]"
     if isinstance(value, str) or not isinstance(value, list | tuple | set | frozenset):
-        raise InvalidInputError(f"{name}['$in'] must be a list of one or more values, not {_kind(value)}")
+        raise InvalidInputError(f"{name} must be a list of one or more values, not {_kind(value)}")
     if not value:
-        raise InvalidInputError(f"{name}['$in'] is empty, so it would admit nothing; name one or more values")
+        admits = "everything" if operator == "$nin" else "nothing"
+        raise InvalidInputError(f"{name} is empty, so it would admit {admits}; name one or more values")
     if len(value) > MAX_VALUES:
-        raise InvalidInputError(f"{name}['$in'] has {len(value):,} values; the limit is {MAX_VALUES:,}")
+        raise InvalidInputError(f"{name} has {len(value):,} values; the limit is {MAX_VALUES:,}")
     if any(item is None for item in value):
-        raise InvalidInputError(f"{name}['$in'] holds None; ask for a missing value by {{'$eq': None}}")
+        raise InvalidInputError(f"{name} holds None; ask for a missing value by {{'$eq': None}}")
     return [_json(name, item) for item in value]
 
 
-def _read(name: str, wanted: object, path: _Path) -> list[tuple[_Path, str, Any]]:
-    """The conditions in a mapping, each with its path and operator."""
+def _read(name: str, wanted: object, path: _Path, *, nesting: int = 0) -> list[_Leaf | _Joined]:
+    """The conditions in a mapping; all have to hold.
+
+    Args:
+        path: Begins the path of each.
+        nesting: In how many connectives the mapping is.
+    """
     if not isinstance(wanted, Mapping):
         raise InvalidInputError(f"{name} must be a mapping of paths to values, not {_kind(wanted)}")
-    found: list[tuple[_Path, str, Any]] = []
+    found: list[_Leaf | _Joined] = []
     for key, value in wanted.items():
+        if isinstance(key, str) and key in CONNECTIVES:
+            found.append(_read_joined(_at(name, path), key, value, path, nesting=nesting))
+            continue
         keys = (*path, *_keys(name, key))
         if len(keys) > _MAX_DEPTH:
             raise InvalidInputError(f"{name} has a path of more than {_MAX_DEPTH} keys")
         if not isinstance(value, Mapping):
-            found.append((keys, "$eq", value))
+            found.append(_Leaf(keys, "$eq", value))
             continue
-        operators = [one for one in value if isinstance(one, str) and one.startswith("$")]
         if not value:
-            raise InvalidInputError(
-                f"{name}[{_shown('.'.join(keys))}] is empty; {{'$eq': {{}}}} asks for an empty object"
-            )
-        if not operators:
-            found += _read(name, value, keys)
-            continue
-        for operator, operand in value.items():
-            if operator not in OPERATORS:
-                raise InvalidInputError(
-                    f"{name}[{_shown('.'.join(keys))}] has {_shown(operator)}, which is not an operator;"
-                    f" use {', '.join(OPERATORS)}"
-                )
-            found.append((keys, operator, operand))
+            raise InvalidInputError(f"{_at(name, keys)} is empty; {{'$eq': {{}}}} asks for an empty object")
+        found += _read_value(name, value, keys, nesting=nesting)
     return found
+
+
+def _read_value(name: str, value: Mapping[Any, Any], path: _Path, *, nesting: int) -> list[_Leaf | _Joined]:
+    """What is asked of the value at a path: operators, or conditions on what is within it."""
+    if not any(isinstance(one, str) and one.startswith("$") and one not in CONNECTIVES for one in value):
+        return _read(name, value, path, nesting=nesting)
+    found: list[_Leaf | _Joined] = []
+    shown = _at(name, path)
+    for operator, operand in value.items():
+        if operator in CONNECTIVES:
+            found.append(_read_joined(shown, operator, operand, path, nesting=nesting))
+        elif operator in OPERATORS:
+            found.append(_Leaf(path, operator, operand))
+        else:
+            raise InvalidInputError(
+                f"{shown} has {_shown(operator)}, which is not an operator; use {', '.join((*OPERATORS, *CONNECTIVES))}"
+            )
+    return found
+
+
+def _read_joined(name: str, connective: str, value: object, path: _Path, *, nesting: int) -> _Joined:
+    """`$and` and `$or` of a list of mappings, `$not` of one; each as it could stand at the path itself."""
+    name, nesting = f"{name}[{connective!r}]", nesting + 1
+    if nesting > MAX_NESTING:
+        raise InvalidInputError(f"{name} is nested deeper than {MAX_NESTING} levels of $and, $or and $not")
+    if connective == "$not":
+        parts: Sequence[object] = [value]
+    elif isinstance(value, list | tuple):
+        parts = value
+    else:
+        raise InvalidInputError(f"{name} must be a list of mappings, not {_kind(value)}")
+    if not parts:
+        raise InvalidInputError(f"{name} is empty; name one or more mappings of conditions")
+    named = [name] if connective == "$not" else [f"{name}[{index}]" for index in range(len(parts))]
+    return _Joined(
+        connective, [_read_part(of, part, path, nesting=nesting) for of, part in zip(named, parts, strict=True)]
+    )
+
+
+def _read_part(name: str, part: object, path: _Path, *, nesting: int) -> _Conjunction:
+    if not isinstance(part, Mapping):
+        raise InvalidInputError(f"{name} must be a mapping of conditions, not {_kind(part)}")
+    if not part:
+        raise InvalidInputError(f"{name} is empty; leave it out, or name a condition")
+    return _read_value(name, part, path, nesting=nesting) if path else _read(name, part, path, nesting=nesting)
+
+
+def _at(name: str, path: _Path) -> str:
+    return f"{name}[{_shown('.'.join(path))}]" if path else name
 
 
 def _keys(name: str, key: object) -> _Path:
@@ -200,8 +300,8 @@ def _keys(name: str, key: object) -> _Path:
         )
     if key.startswith("$"):
         raise InvalidInputError(
-            f"{name} has {_shown(key)} where a path is expected; operators come after a path, as in"
-            " {'year': {'$gt': 2020}}"
+            f"{name} has {_shown(key)} where a path or one of {', '.join(CONNECTIVES)} is expected; operators come"
+            " after a path, as in {'year': {'$gt': 2020}}"
         )
     keys, escaped = [""], False
     for character in _text(f"a path in {name}", key, _MAX_TEXT_CHARACTERS):
@@ -219,28 +319,40 @@ def _keys(name: str, key: object) -> _Path:
     return tuple(keys)
 
 
-def _metadata(name: str, value: object) -> dict[Any, Any]:
+def _metadata(name: str, value: object) -> _Wanted:
     """Checked conditions, as a copy that the caller cannot change."""
     read = _read(name, value, ())
     if not read:
         raise InvalidInputError(f"{name} is empty; leave it out to admit any")
-    if len(read) > MAX_CONDITIONS:
-        raise InvalidInputError(f"{name} has {len(read)} conditions; the limit is {MAX_CONDITIONS}")
-    copied: dict[Any, Any] = {}
-    for keys, operator, operand in read:
-        if name == "metadata" and keys[0] == TURNS:
-            raise InvalidInputError("metadata['turns'] holds positions in a text; filter turns by turn_metadata")
-        of_path = copied.setdefault(keys, {})
-        if operator in of_path:
-            raise InvalidInputError(f"{name} has {operator} twice for the path {_shown('.'.join(keys))}")
-        of_path[operator] = _copy(f"{name}[{_shown('.'.join(keys))}]", operand)
+    _check_paths(name, read)
     # Whatever is wrong with a value is found now.
-    _conditions(name, copied)
+    count = sum(len(one.conditions) for one in _expressions(name, read, ""))
+    if count > MAX_CONDITIONS:
+        raise InvalidInputError(f"{name} has {count} conditions; the limit is {MAX_CONDITIONS}")
+    copied: _Wanted = _copy(value)
     return copied
 
 
-def _copy(name: str, value: Any) -> Any:
-    return [_json(name, item) for item in value] if isinstance(value, set | frozenset) else _json(name, value)
+def _check_paths(name: str, conjunction: _Conjunction) -> None:
+    """Refuse a path that has one operator twice, and one that no filter may have."""
+    said: set[tuple[_Path, str]] = set()
+    for one in conjunction:
+        if isinstance(one, _Joined):
+            for part in one.parts:
+                _check_paths(name, part)
+            continue
+        if name == "metadata" and one.path[0] == TURNS:
+            raise InvalidInputError("metadata['turns'] holds positions in a text; filter turns by turn_metadata")
+        if (one.path, one.operator) in said:
+            raise InvalidInputError(f"{name} has {one.operator} twice for the path {_shown('.'.join(one.path))}")
+        said.add((one.path, one.operator))
+
+
+def _copy(value: Any) -> Any:
+    """A copy of what was checked; a set becomes a list."""
+    if isinstance(value, Mapping):
+        return {key: _copy(item) for key, item in value.items()}
+    return [_copy(item) for item in value] if isinstance(value, list | tuple | set | frozenset) else value
 
 
 def _json(name: str, value: Any, depth: int = 0) -> Any:

@@ -395,6 +395,12 @@ class DeletionAsked(StrictModel):
 
     position: int = Field(ge=1, description="Of the event that holds the turn.")
     memory_ids: tuple[UUID, ...] = Field(default=(), description="The active memories that hold it.")
+    is_replaced: bool = Field(
+        default=False,
+        exclude_if=_is_empty,
+        description="Whether lines of each of them were changed to what is true now, so that only earlier versions may"
+        " hold it; omitted if not.",
+    )
 
 
 class Remembered(StrictModel):
@@ -412,6 +418,19 @@ class Remembered(StrictModel):
     )
     deletion_requests: tuple[DeletionAsked, ...] = Field(
         default=(), exclude_if=_is_empty, description="What the user asks to have forgotten; omitted if nothing."
+    )
+    off_record: int = Field(
+        default=0,
+        ge=0,
+        exclude_if=_is_empty,
+        description="How many texts the model was not shown because the user said they are off the record; omitted if"
+        " none.",
+    )
+    off_record_at: AwareDatetime | None = Field(
+        default=None,
+        exclude_if=_is_none,
+        description="When the last turn was said, if it was off the record: what follows is, too; omitted if it was"
+        " not.",
     )
 
 

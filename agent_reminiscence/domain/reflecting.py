@@ -18,7 +18,13 @@ class ReflectionReport(FrozenModel):
         description="`not_due`: no model was called. `nothing`: it concluded nothing new. `overtaken`: the agent has"
         " reflected meanwhile, and what the model wrote was dropped."
     )
-    event: Event | None = Field(
-        default=None, description="The reflection: the one written, or the one that was written meanwhile."
+    events: tuple[Event, ...] = Field(
+        default=(),
+        description="The reflections: those written, one for each belief, or the one that was written meanwhile.",
     )
     usage: ModelUsage | None = Field(default=None, description="None if no model was called.")
+
+    @property
+    def event(self) -> Event | None:
+        """The first of the reflections."""
+        return self.events[0] if self.events else None

@@ -10,6 +10,9 @@ from pydantic import Field
 from agent_reminiscence.domain.model import FrozenModel
 from agent_reminiscence.domain.payloads import ModelUsage
 
+type OnFailure = Literal["raise", "record"]
+"""What `remember` does where its model gives no usable answer: raise, or record the turns as they were said."""
+
 
 class RememberedChange(FrozenModel):
     """A change proposed by a model, and its outcome."""
@@ -35,6 +38,11 @@ class DeletionRequest(FrozenModel):
         " `admin.archive`, or changed."
     )
     message: int = Field(description="Index, from 0, of the passed message in which the user asked.")
+    is_replaced: bool = Field(
+        default=False,
+        description="Whether this call also changed lines of each of these memories to what is true now, or would in a"
+        " dry run: what to forget may then be left only in their earlier versions.",
+    )
 
 
 class RememberReport(FrozenModel):
@@ -50,4 +58,18 @@ class RememberReport(FrozenModel):
     recalled_messages: int = Field(
         description="Number of these that only quote recalled memory; they are not remembered again."
     )
-    usage: ModelUsage | None = Field(default=None, description="None if no model was called.")
+    off_record_messages: int = Field(
+        default=0, description="Number of texts left out because the user did not want them kept; no model read them."
+    )
+    failure: str | None = Field(
+        default=None,
+        description='With `on_failure="record"`: why the model gave no usable answer; None if it gave one.',
+    )
+    recorded_in: str | None = Field(
+        default=None,
+        description="The conversation in which the turns were recorded because the model failed; None if none were.",
+    )
+    recorded_turns: int = Field(default=0, description="How many turns of it are new.")
+    usage: ModelUsage | None = Field(
+        default=None, description="None if no model was called, or it failed: `admin.usage` has what that cost."
+    )

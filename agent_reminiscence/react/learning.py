@@ -135,9 +135,16 @@ class _Drawn(BaseModel):
     success: bool | None = Field(default=None, description="Whether the task succeeded; null if it cannot be told.")
     outcome: str = Field(default="", max_length=2_000, description="How it ended, in a sentence.")
     lessons: list[str] = Field(default_factory=list, max_length=MAX_LESSONS, description="Lessons for similar tasks.")
-    replaces: list[int] = Field(default_factory=list, description="Numbers of known facts that are over now.")
-    wrong_lessons: list[int] = Field(default_factory=list, description="Numbers of shown lessons that are wrong.")
-    followed_lessons: list[int] = Field(default_factory=list, description="Numbers of shown lessons that it followed.")
+
+
+# Without docstrings, which the model would be shown. A field is asked for only where it can say something.
+class _DrawnBesideFacts(_Drawn):
+    replaces: list[int] = Field(default_factory=list, description="Known facts that are over.")
+
+
+class _DrawnBesideLessons(_DrawnBesideFacts):
+    wrong_lessons: list[int] = Field(default_factory=list)
+    followed_lessons: list[int] = Field(default_factory=list)
 
 
 class LearningByModel:
@@ -171,16 +178,19 @@ class LearningByModel:
         if finished.asked_at is not None:
             # The day of the question, not that on which it is recorded: a crash may lie between them.
             wanted.append(today_line(self._prompts, finished.asked_at, finished.user_name))
-        drawn = await self._ask("\n\n".join(wanted), "\n\n".join(prompt), _Drawn)
+        answer = _DrawnBesideLessons if known.lessons else _DrawnBesideFacts if known.facts else _Drawn
+        drawn = await self._ask("\n\n".join(wanted), "\n\n".join(prompt), answer)
+        replaces = drawn.replaces if isinstance(drawn, _DrawnBesideFacts) else ()
+        judged = drawn if isinstance(drawn, _DrawnBesideLessons) else _DrawnBesideLessons()
         return Learned(
             facts=tuple(one_line(fact) for fact in drawn.facts if fact.strip()) if facts else (),
             # Without an answer it has not succeeded, whatever a model says.
             success=(drawn.success if episode else None) if finished.failure is None else False,
             outcome=drawn.outcome if episode else "",
             lessons=tuple(one_line(lesson) for lesson in drawn.lessons if lesson.strip()) if episode else (),
-            replaced=known.facts_of(drawn.replaces) if facts else (),
-            wrong_lessons=known.lessons_of(drawn.wrong_lessons),
-            followed_lessons=known.lessons_of(drawn.followed_lessons),
+            replaced=known.facts_of(replaces) if facts else (),
+            wrong_lessons=known.lessons_of(judged.wrong_lessons),
+            followed_lessons=known.lessons_of(judged.followed_lessons),
         )
 
     async def close(self, conversation: ConversationMemory, facts: Sequence[Fact]) -> Closing:

@@ -46,6 +46,9 @@ class EventIndex(Twin):
     def search(self, query: str, k: int = 8) -> list[Event]:
         """The events that answer a question best, best first; fewer than `k` if no other event matches.
 
+        With an actor, another agent's reflection is found only if that actor sees all that it rests on (its own events,
+        and those of `kinds`), or if it is public.
+
         Args:
             query: At most 20,000 characters.
             k: At most this many, from 1 to 1,048,576.

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.domain.filter import Filter
-from agent_reminiscence.domain.remembering import RememberReport
+from agent_reminiscence.domain.remembering import OnFailure, RememberReport
 from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.sync.lifecycle import Twin
 
@@ -38,14 +38,16 @@ class ModelAdmin(Twin):
         actor: str | None = None,
         conversation_id: str | None = None,
         dry_run: bool = False,
+        on_failure: OnFailure = "raise",
     ) -> RememberReport:
         """Have a model decide what in a conversation is worth remembering, and remember it.
 
-        The model sees the conversation and the active memories, without secrets (`redaction`), and proposes memories to
-        create and update. They are written like any caller's, with the trust label `model`; lines that an update leaves
-        as they are keep their label. The model can do nothing else: what the user asks to have forgotten is reported
-        (`deletion_requests`), and nothing is deleted. Mere thanks and greetings call no model, and text recalled into
-        the conversation is not remembered again.
+        The model sees the conversation and the active memories that matter for it, without secrets (`redaction`), and
+        proposes memories to create and lines to change. They are written like any caller's, with the trust label
+        `model`; lines that an update leaves as they are keep their label. The model can do nothing else: what the user
+        asks to have forgotten is reported (`deletion_requests`), and nothing is deleted. Mere thanks and greetings call
+        no model, what the user says off the record reaches none, and text recalled into the conversation is not
+        remembered again.
 
         Args:
             messages: Pydantic AI messages, or mappings with `role` (user, assistant, tool, system) and `content`, and
@@ -56,6 +58,9 @@ class ModelAdmin(Twin):
                 all writes are dated by it, as in `create_active_memory`.
             actor: As in `create_active_memory`, like `conversation_id`; applies to all writes.
             dry_run: Only report what would be done.
+            on_failure: What to do if the model gives no usable answer, or the day's tokens are used up. "raise" raises
+                AgentError. "record" records the turns in the conversation `conversation_id`, as `conversation().add`
+                does, except those that it holds already; the report's `failure` says why. A dry run raises.
 
         Returns:
             What was done, and why.
@@ -63,8 +68,9 @@ class ModelAdmin(Twin):
         Raises:
             InvalidInputError: An argument is invalid; nothing is written.
             ConfigurationError: No model is configured (`memory_update_agent_model`).
-            AgentError: The model gave no usable answer; nothing is written.
+            AgentError: The model gave no usable answer; nothing is written. Not with `on_failure="record"`.
             RedactionError: Your redactor failed; nothing is written.
+            QuotaExceededError: The turns to be recorded would exceed a limit; nothing is written.
             StoreError: The store is unavailable; completed writes are kept. A second call shows them to the model,
                 which then proposes what it sees is missing.
         """
@@ -77,6 +83,7 @@ class ModelAdmin(Twin):
                 actor=actor,
                 conversation_id=conversation_id,
                 dry_run=dry_run,
+                on_failure=on_failure,
             )
         )
 

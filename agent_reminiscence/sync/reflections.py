@@ -32,14 +32,15 @@ class Reflections(Twin):
         threshold: int | None = None,
         visibility: Visibility | None = None,
         force: bool = False,
+        public: bool | None = None,
     ) -> ReflectionReport:
         """Have a model write an agent's reflection, if one is due.
 
         One is due when the agent has seen `threshold` events, not only reflections, since its last reflection, or since
         a model was last asked for one in vain. If none is due, this is one short read: call it every turn. The model is
         shown only what the agent sees: the last events since its last reflection, its current beliefs, and those of
-        others. The belief becomes an `agent.reflected` event of the agent with the trust label `model`, in the turn of
-        the last event that the agent has seen.
+        others. Each belief that it writes, up to three, becomes an `agent.reflected` event of the agent with the trust
+        label `model`, in the turn of the last event that the agent has seen.
 
         Args:
             agent: Its manifest, or the `actor` of its own events.
@@ -48,9 +49,11 @@ class Reflections(Twin):
             visibility: What agents see of this ledger; None is the default.
             force: Ask the model even if none is due, provided that the agent has seen something since its last
                 reflection.
+            public: Whether all agents may read the belief; None is the manifest's `memory.public_beliefs`, and False
+                for a name. Otherwise those may who see everything that the model is shown. The model is told which.
 
         Returns:
-            What came of it. However many processes call this at once, one reflection is written.
+            What came of it. However many processes call this at once, the beliefs of one answer are written.
 
         Raises:
             InvalidInputError: An argument is invalid, or there is neither a threshold nor a manifest.
@@ -61,7 +64,9 @@ class Reflections(Twin):
             StoreError: The store is unavailable.
         """
         return self._thread.call(
-            lambda: self._wrapped.run(external_id, agent, threshold=threshold, visibility=visibility, force=force)
+            lambda: self._wrapped.run(
+                external_id, agent, threshold=threshold, visibility=visibility, force=force, public=public
+            )
         )
 
     def is_due(

@@ -88,6 +88,7 @@ class Passage:
         key: Identifies the passage; None: nothing refers to it.
         later_key: Identifies a later passage that says the same, perhaps with another value; None if none is known.
         is_pinned: Of what always holds: whether it is pinned, rather than known by its form.
+        usual_source: The label that goes without saying, unless it is a conclusion.
     """
 
     memory: Hashable
@@ -103,6 +104,7 @@ class Passage:
     key: Hashable | None = None
     later_key: Hashable | None = None
     is_pinned: bool = False
+    usual_source: str = "user"
 
 
 class Summary(NamedTuple):
@@ -158,6 +160,12 @@ def render_lines(passages: Mapping[int, Passage]) -> list[str]:
     for rank, (number, passage) in enumerate(passages.items()):
         page.place(_Entry(rank, passage), number)
     return page.lines()
+
+
+def fenced(lines: Sequence[str]) -> str:
+    """Lines of `render_lines` within a fence that none of them ends, without the note; '' if there are none."""
+    fence = _fence(_longest_backticks("\n".join(lines)))
+    return "\n".join([f"{fence}memory", *lines, fence]) if lines else ""
 
 
 def choose_standing(standing: Sequence[Passage], token_budget: int) -> list[int]:
@@ -552,7 +560,7 @@ def _longest_backticks(text: str) -> int:
 
 def _notes(passage: Passage) -> list[str]:
     """What is to be said about a passage besides who said it."""
-    usual = "model" if passage.is_concluded else "user"
+    usual = "model" if passage.is_concluded else passage.usual_source
     notes = [] if passage.source == usual else [f"source: {one_clean_line(passage.source, MAX_SHOWN_SPEAKER)}"]
     return notes if passage.until is None else [*notes, f"until {day_of(passage.until).isoformat()}"]
 

@@ -3,7 +3,7 @@
 They use no clock, store or model: the same events give the same memories.
 """
 
-from agent_reminiscence.domain.belief import Belief, Reflection, ReflectionPlan
+from agent_reminiscence.domain.belief import Belief, BeliefPlan, Reflection, ReflectionPlan
 from agent_reminiscence.domain.event_text import event_text
 from agent_reminiscence.views.beliefs import BeliefGraph
 from agent_reminiscence.views.context import Context, ContextBuilder, ContextFollower, quote
@@ -28,6 +28,7 @@ __all__ = [
     "BM25Index",
     "Belief",
     "BeliefGraph",
+    "BeliefPlan",
     "Context",
     "ContextBuilder",
     "ContextFollower",

@@ -5,15 +5,15 @@ Nothing is guessed: a belief is replaced or contradicted only by a reflection th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
-from agent_reminiscence.domain.belief import REFLECTED, Belief, NamedEvent, Reflection, StatedBelief
+from agent_reminiscence.domain.belief import REFLECTED, Belief, Reflection, StatedBelief
 from agent_reminiscence.domain.event import Event, is_user_kind
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.views.reflection import counts_as_belief, earlier, read_reflection
-from agent_reminiscence.views.visibility import EventStream, Turns, Visibility, emptied, in_order
+from agent_reminiscence.views.visibility import EventStream, Sight, Turns, Visibility, emptied, in_order
 from agent_reminiscence.views.wording import format_events
 
 
@@ -21,7 +21,8 @@ class BeliefGraph:
     """The beliefs in a ledger.
 
     It is fed the whole ledger, so that it can check that every author sees what its beliefs rest on. A query with a
-    `reader` answers with what that agent sees; without one with everything, as for the owner of the ledger.
+    `reader` answers with what that agent sees; without one with everything, as for the owner of the ledger. Where a
+    reader does not see that a belief was replaced, it is current for that reader.
 
     It keeps all events but the package's own records: any may become evidence.
     """
@@ -30,7 +31,9 @@ class BeliefGraph:
         self._visibility = visibility or Visibility()
         self._stream = EventStream()
         self._events: dict[UUID, Event] = {}
-        self._beliefs = Beliefs(self._visibility)
+        # By reader: what it sees, as far as somebody has asked for it.
+        self._sights: dict[str, Sight] = {}
+        self._beliefs = Beliefs(self._seen_by)
         self.observe(events)
 
     def observe(self, events: Iterable[Event]) -> None:
@@ -42,14 +45,25 @@ class BeliefGraph:
         news = self._stream.observe(events)
         new = [event for event in news.events if is_user_kind(event.kind)]
         self._events.update((event.event_id, event) for event in (*new, *news.emptied))
+        for sight in self._sights.values():
+            sight.drop(news.erased)
+            for event in new:
+                sight.add(event)
         if not news.erased:
             self._read(new)
             return
         for event_id in news.erased & self._events.keys():
             self._events[event_id] = emptied(self._events[event_id])
-        self._beliefs = Beliefs(self._visibility)
+        self._beliefs = Beliefs(self._seen_by)
         written = (event for event in self._events.values() if event.kind == REFLECTED and not event.is_erased)
         self._read(in_order(written))
+
+    def _seen_by(self, reader: str) -> Container[UUID]:
+        if reader not in self._sights:
+            sight = self._sights[reader] = Sight(reader, self._visibility)
+            for event in in_order(self._events.values()):
+                sight.add(event)
+        return self._sights[reader]
 
     def _read(self, events: Iterable[Event]) -> None:
         """Add the beliefs that events hold."""
@@ -114,17 +128,22 @@ class Beliefs:
     """All beliefs of a ledger, and what is asked of them; in memory, wherever they were read from.
 
     The queries are those of `BeliefGraph`.
+
+    Args:
+        seen_by: Gives what a reader sees of the ledger, of events that are beliefs or that these name.
     """
 
-    def __init__(self, visibility: Visibility) -> None:
-        self._visibility = visibility
+    def __init__(self, seen_by: Callable[[str], Container[UUID]]) -> None:
+        self.seen_by = seen_by
         self._held: dict[UUID, _Held] = {}
         self._turns = Turns()
 
     @classmethod
-    def among(cls, stated: Iterable[StatedBelief], visibility: Visibility) -> Beliefs:
+    def among(
+        cls, stated: Iterable[StatedBelief], visibility: Visibility, seen_by: Callable[[str], Container[UUID]]
+    ) -> Beliefs:
         """Those of a ledger's reflections that count, given in order of position."""
-        beliefs = cls(visibility)
+        beliefs = cls(seen_by)
         for one in stated:
             known = {named.id: named for named in one.named if named.position is not None}
             if counts_as_belief(one.reflection, one.actor, known.get, visibility):
@@ -146,10 +165,9 @@ class Beliefs:
         Raises:
             InvalidInputError: There is no such belief, or the reader does not see it.
         """
-        held = self._held.get(belief_id)
-        if held is None or not self._is_seen(belief_id, held, reader):
+        if not self._has(belief_id, reader):
             raise InvalidInputError(f"no belief has the id {belief_id}; current() lists the valid ones")
-        return self._belief(belief_id, held)
+        return self._belief(belief_id, self._held[belief_id])
 
     def current(
         self, agent_name: str | None = None, *, turn: int | None = None, reader: str | None = None
@@ -162,8 +180,8 @@ class Beliefs:
     def history(self, belief_id: UUID, *, reader: str | None = None) -> tuple[Belief, ...]:
         """A belief and those that it replaced, oldest first."""
         line = [self.find(belief_id, reader=reader)]
-        while line[-1].replaces is not None and line[-1].replaces in self._held:
-            line.append(self.find(line[-1].replaces))
+        while (replaced := line[-1].replaces) is not None and self._has(replaced, reader):
+            line.append(self.find(replaced, reader=reader))
         return tuple(reversed(line))
 
     def holders(self, text: str, *, turn: int | None = None, reader: str | None = None) -> tuple[str, ...]:
@@ -184,11 +202,12 @@ class Beliefs:
 
     def shown(self, events: Iterable[Event], *, reader: str | None = None) -> tuple[Event, ...]:
         """Those of some events that the reader sees, in order of position."""
-        return in_order(event for event in events if reader is None or self._visibility.sees(reader, event))
+        seen = None if reader is None else self.seen_by(reader)
+        return in_order(event for event in events if seen is None or event.event_id in seen)
 
     def _all(self, reader: str | None) -> Iterator[Belief]:
         for belief_id, held in self._held.items():
-            if self._is_seen(belief_id, held, reader):
+            if self._has(belief_id, reader):
                 yield self._belief(belief_id, held)
 
     def _belief(self, belief_id: UUID, held: _Held) -> Belief:
@@ -202,10 +221,9 @@ class Beliefs:
             contradicts=held.reflection.contradicts,
         )
 
-    def _is_seen(self, belief_id: UUID, held: _Held, reader: str | None) -> bool:
-        return reader is None or self._visibility.sees(
-            reader, NamedEvent(belief_id, position=None, kind=REFLECTED, actor=held.agent_name)
-        )
+    def _has(self, belief_id: UUID, reader: str | None) -> bool:
+        """Whether there is such a belief, and the reader sees it."""
+        return belief_id in self._held and (reader is None or belief_id in self.seen_by(reader))
 
 
 def _folded(text: str) -> str:

@@ -2,10 +2,11 @@
 
 ## IDENTITY         who the agent is; never shortened
 ## CURRENT SCENE    the state of the world, from a projection of yours
-## YOUR MEMORY      beliefs, and the last events, or the most salient and the very last
-## VISITOR          the last three things that users put into the world; always there
+## YOUR BELIEFS     what the agent itself concluded and still holds
+## YOUR MEMORY      the last events, or the most salient and the very last
+## VISITOR          of what users put into the world since the agent last acted, the last three; always there
 ## EXTRA            what the scenario adds
-## REFLECTION       asks for a belief, if one is due and the manifest says that prompts ask
+## REFLECTION       asks for beliefs, if one is due and the manifest says that prompts ask
 ## OUTPUT FORMAT    the JSON schema of the answer; last, because models follow best what they read last
 """
 
@@ -13,27 +14,27 @@ from __future__ import annotations
 
 import bisect
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
 
 from pydantic import BaseModel
 
-from agent_reminiscence.domain.belief import ReflectionPlan
+from agent_reminiscence.domain.belief import REFLECTED, ReflectionPlan
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.text.control_tokens import clean
 from agent_reminiscence.text.tokens import TokenCounter, count_tokens
-from agent_reminiscence.views.asking import checked_answer, payload_of, write_request
+from agent_reminiscence.views.asking import checked_answer, payloads_of, write_request
 from agent_reminiscence.views.episodic import EpisodicMemory, checked_window
 from agent_reminiscence.views.index import MemoryIndex
 from agent_reminiscence.views.manifest import AgentManifest
 from agent_reminiscence.views.reflection import ReflectionMemory, ReflectionTracker
 from agent_reminiscence.views.salience import SalienceMemory
-from agent_reminiscence.views.visibility import INJECTED, Visibility, VisibleEvents, in_order, last_of
-from agent_reminiscence.views.wording import format_events
+from agent_reminiscence.views.visibility import INJECTED, Sight, Visibility, VisibleEvents, in_order, last_of
+from agent_reminiscence.views.wording import format_groups
 
 MAX_VISITOR_EVENTS: Final = 3
 
@@ -61,7 +62,7 @@ class Context:
         cut: How many entries did not fit, of `scene`, `beliefs`, `events` and `extra`; empty if all did.
         budget: What was asked for; None is no limit. If no cutting fits, all is cut that may be, and `tokens` is more.
         shown: Every event in it, in order of position.
-        numbered: The events of YOUR MEMORY in the order of their numbers: the first is [1].
+        numbered: The same events in the order of their numbers, which run through all layers: the first is [1].
         asks_to_reflect: Whether it asks for a reflection.
     """
 
@@ -162,17 +163,18 @@ class ContextBuilder:
         """The same in steps: `observe` costs what is new, except after an erasure."""
         return ContextFollower(self)
 
-    def reflection_from(self, context: Context, answer: ReflectionPlan | None) -> dict[str, Any] | None:
-        """The payload of the reflection in an agent's answer, to be appended as `agent.reflected` by the agent.
+    def reflections_from(self, context: Context, answer: ReflectionPlan | None) -> list[dict[str, Any]]:
+        """The payloads of the beliefs in an agent's answer, each to be appended as `agent.reflected` by the agent.
 
         Args:
             context: The prompt that was answered.
             answer: The field `reflection` of the answer.
 
         Returns:
-            None if the prompt asked for none, or the agent concluded nothing, or nothing that rests on what it was
-            shown. Numbers that the prompt did not show are left out. Otherwise the payload also names all that was
-            shown (`rests_on`): erasing any of it erases the reflection, which may repeat it.
+            At most three; none if the prompt asked for none, or the agent concluded nothing, or nothing that rests on
+            what it was shown. Numbers that the prompt did not show are left out. Each payload also names all that was
+            shown (`rests_on`): erasing any of it erases the reflection, which may repeat it, and other agents read it
+            only if they see all of it or the manifest makes beliefs public.
 
         Raises:
             InvalidInputError: The answer is neither a `ReflectionPlan` nor None.
@@ -183,8 +185,15 @@ class ContextBuilder:
                 " `reflection: ReflectionPlan | None = None`"
             )
         if answer is None or not context.asks_to_reflect:
-            return None
-        return payload_of(answer, self.manifest.name, context.numbered, context.shown, self.visibility)
+            return []
+        return payloads_of(
+            answer,
+            self.manifest.name,
+            context.numbered,
+            context.shown,
+            self.visibility,
+            public=self.manifest.memory.public_beliefs,
+        )
 
     def _build_extra_prompt(self) -> str:
         """What the scenario adds, word for word; '' is nothing. Quote what others wrote with `quote`."""
@@ -197,10 +206,14 @@ class ContextFollower:
     def __init__(self, builder: ContextBuilder) -> None:
         self._builder = builder
         self._stream = VisibleEvents(builder.manifest.name, builder.visibility)
+        # What everybody sees decides who will read a belief that rests on it.
+        self._open = Sight(None, builder.visibility)
         self._recent = builder.episodic.follow()
         self._beliefs = builder.reflection.follow()
         self._salient = builder.salience.follow()
         self._injected: dict[UUID, Event] = {}
+        # What the agent itself did, by position. Its reflections are not part of it: they answer nobody.
+        self._acted: dict[UUID, int] = {}
         memory = builder.manifest.memory
         threshold = memory.reflection_threshold if memory.ask_to_reflect else None
         self._tracker = ReflectionTracker(builder.manifest.name, threshold, visibility=builder.visibility)
@@ -215,9 +228,17 @@ class ContextFollower:
         seen = tuple(events)
         self._tracker.observe(seen)
         news = self._stream.observe(seen)
+        self._open.drop(news.erased)
+        # Who sees less sees nothing that this agent does not see.
+        for event in news.events:
+            self._open.add(event)
         for event_id in news.erased:
             self._injected.pop(event_id, None)
+            self._acted.pop(event_id, None)
         self._injected.update((one.event_id, one) for one in news.events if one.kind == INJECTED)
+        for event in news.events:
+            if event.actor == self._builder.manifest.name and event.kind not in {REFLECTED, INJECTED}:
+                self._acted[event.event_id] = event.position
         if memory.reflection_threshold is not None:
             # Beliefs have entries of their own, and would fill the window.
             news = self._beliefs.take(news)
@@ -241,7 +262,9 @@ class ContextFollower:
         entries = _entries(scene)
         memory = self._builder.manifest.memory
         beliefs = self._beliefs.beliefs()
-        visitor = last_of(self._injected, MAX_VISITOR_EVENTS)
+        # What came before the agent last acted has been answered, or was left alone: it stands in its place in memory.
+        acted = next(reversed(self._acted.values()), 0)
+        visitor = tuple(event for event in last_of(self._injected, MAX_VISITOR_EVENTS) if event.position > acted)
         # What the visitor's layer or the beliefs show already is not shown twice, and takes no place of the window.
         elsewhere = {event.event_id for event in (*beliefs, *visitor)}
         if memory.use_salience:
@@ -258,7 +281,9 @@ class ContextFollower:
             events=events,
             visitor=visitor,
             extra=self._builder._build_extra_prompt().strip(),  # noqa: SLF001 - the hook of the class above
-            request=write_request(len(self._tracker.since)) if self._tracker.is_due else "",
+            asked_on=len(self._tracker.since) if self._tracker.is_due else 0,
+            is_public=memory.public_beliefs,
+            open_to_all=self._open,
             identity=self._builder.manifest.identity.strip(),
             output=_schema(self._builder.output_type),
         )
@@ -286,8 +311,11 @@ class _Layers:
     events: tuple[Event, ...]
     visitor: tuple[Event, ...]
     extra: str
-    request: str
     output: str
+    # How many events a reflection is asked for on; 0: none is asked for.
+    asked_on: int
+    is_public: bool
+    open_to_all: Container[UUID]
     cut: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
@@ -308,34 +336,43 @@ class _Layers:
             if taken := min(most, size):
                 cut[name] = taken
                 most -= taken
-        return _Layers(
-            identity=self.identity,
+        return replace(
+            self,
             scene=self.scene[cut.get(_SCENE, 0) :],
             beliefs=self.beliefs[cut.get(_BELIEFS, 0) :],
             events=self.events[cut.get(_EVENTS, 0) :],
-            visitor=self.visitor,
             extra="" if _EXTRA in cut else self.extra,
-            request=self.request,
-            output=self.output,
             cut=MappingProxyType(cut),
         )
 
     @property
-    def remembered(self) -> tuple[Event, ...]:
-        """Beliefs and events, in order of position."""
-        return in_order([*self.beliefs, *self.events])
+    def numbered(self) -> tuple[Event, ...]:
+        """All events, in the order of the layers, which is that of their numbers."""
+        return (*self.beliefs, *self.events, *self.visitor)
+
+    @property
+    def shown(self) -> tuple[Event, ...]:
+        """All events, in order of position."""
+        return in_order(self.numbered)
+
+    @property
+    def request(self) -> str:
+        """Asks for a reflection, and says who will read it; '' if none is asked for."""
+        if not self.asked_on:
+            return ""
+        for_all = self.is_public or all(event.event_id in self.open_to_all for event in self.shown)
+        return write_request(self.asked_on, for_all=for_all)
 
     def write(self) -> str:
         """The prompt."""
         scene = quote("\n".join(self.scene)) if self.scene else ""
+        beliefs, events, visitor = format_groups([self.beliefs, self.events, self.visitor])
         parts = [
             ("IDENTITY", self.identity),
             ("CURRENT SCENE", _joined(scene, self._cut_note(_SCENE))),
-            (
-                "YOUR MEMORY",
-                _joined(format_events(self.remembered), self._cut_note(_BELIEFS), self._cut_note(_EVENTS)),
-            ),
-            ("VISITOR", format_events(self.visitor)),
+            ("YOUR BELIEFS", _joined(beliefs, self._cut_note(_BELIEFS))),
+            ("YOUR MEMORY", _joined(events, self._cut_note(_EVENTS))),
+            ("VISITOR", visitor),
             ("EXTRA", _joined(self.extra, self._cut_note(_EXTRA))),
             ("REFLECTION", self.request),
             ("OUTPUT FORMAT", self.output),
@@ -361,9 +398,9 @@ def _fit(layers: _Layers, budget: int | None, count: TokenCounter) -> Context:
         tokens=count(text),
         cut=fitting.cut,
         budget=budget,
-        shown=in_order([*fitting.remembered, *fitting.visitor]),
-        numbered=fitting.remembered,
-        asks_to_reflect=bool(fitting.request),
+        shown=fitting.shown,
+        numbered=fitting.numbered,
+        asks_to_reflect=bool(fitting.asked_on),
     )
 
 

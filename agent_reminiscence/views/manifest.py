@@ -31,6 +31,11 @@ class MemoryManifest(StrictModel):
         description="Whether a prompt asks the agent for a reflection when one is due; otherwise a model writes it"
         " (`admin.reflections`), or code of yours.",
     )
+    public_beliefs: bool = Field(
+        default=False,
+        strict=True,
+        description="Whether all agents may read its beliefs; otherwise those may who see all that one rests on.",
+    )
     weights: SalienceWeights = SalienceWeights()
 
     @model_validator(mode="after")

@@ -3,10 +3,10 @@
 A reflection is an event of kind `agent.reflected`. Its payload:
 
     {"belief": "Odo guards the key.", "based_on": [ids of events],
-     "replaces": id of an own reflection, "contradicts": [ids of others' reflections]}
+     "replaces": id of an own reflection, "contradicts": [ids of others' reflections], "public": true}
 
-The last two are optional. Every id names an earlier event that the author sees; a reflection that names another one is
-no belief, whoever appended it.
+The last three are optional. Every id names an earlier event that the author sees; a reflection that names another one
+is no belief, whoever appended it. Other agents read a reflection if they see all that it rests on, or if it is public.
 
 An erasure takes with it the reflections that rest on what is erased: they are shown no more, and what they replaced is
 a belief again, as if they had never been written. One that only replaces or contradicts an erased reflection stays.
@@ -34,6 +34,7 @@ from agent_reminiscence.views.visibility import (
     emptied,
     in_order,
     last_of,
+    unread,
 )
 from agent_reminiscence.views.wording import format_events
 
@@ -50,6 +51,7 @@ def reflection_payload(
     replaces: UUID | None = None,
     contradicts: Iterable[UUID] = (),
     visibility: Visibility | None = None,
+    public: bool = False,
 ) -> dict[str, Any]:
     """The payload of a reflection, checked, to be appended as `agent.reflected` with `actor=agent_name`.
 
@@ -58,15 +60,22 @@ def reflection_payload(
         events: The ledger so far, or the part of it that holds the named events.
         replaces: The id of an earlier reflection of this agent.
         contradicts: Ids of reflections of other agents.
+        public: Whether all agents may read it. Otherwise those may who see all that it rests on, and what it replaces.
 
     Raises:
-        InvalidInputError: The belief is blank, an id names no event that the agent sees, or one that is erased; or the
-            events come from more than one `external_id`.
+        InvalidInputError: The belief is blank, an id names no event that the agent sees, or one that is erased; the
+            events come from more than one `external_id`; or `public` is neither true nor false.
     """
+    if not isinstance(public, bool):
+        raise InvalidInputError(f"public must be True or False, not {public!r:.80}")
     known = {event.event_id: event for event in EventStream().observe(events).events}
     try:
         reflection = Reflection(
-            belief=belief, based_on=tuple(based_on), replaces=replaces, contradicts=tuple(contradicts)
+            belief=belief,
+            based_on=tuple(based_on),
+            replaces=replaces,
+            contradicts=tuple(contradicts),
+            public=public,
         )
     except ValidationError as error:
         named = ", ".join(sorted({str(one["loc"][0]) for one in error.errors()}))
@@ -103,7 +112,7 @@ def _fault(reflection: Reflection, author: str, find: FindEvent, visibility: Vis
     """What is wrong with the ids of a reflection; None if nothing is."""
     for event_id in reflection.based_on:
         event = find(event_id)
-        if event is None or not visibility.sees(author, event):
+        if event is None or not visibility.may_name(author, event):
             return f"based_on names {event_id}, which is not an earlier event visible to {author!r}"
     if reflection.replaces is not None:
         event = find(reflection.replaces)
@@ -112,7 +121,7 @@ def _fault(reflection: Reflection, author: str, find: FindEvent, visibility: Vis
             return f"replaces names {reflection.replaces}, which is not an earlier reflection of {author!r}"
     for event_id in reflection.contradicts:
         event = find(event_id)
-        if event is None or event.kind != REFLECTED or event.actor == author or not visibility.sees(author, event):
+        if event is None or event.kind != REFLECTED or event.actor == author or not visibility.may_name(author, event):
             return (
                 f"contradicts names {event_id}, which is not an earlier reflection of another agent visible to"
                 f" {author!r}"
@@ -317,7 +326,8 @@ class ReflectionFollower:
 
 
 def _note(known: dict[UUID, Event], news: News) -> None:
-    """Keep new events, and of erased ones what is left, because reflections may name them."""
-    known.update((event.event_id, event) for event in (*news.events, *news.emptied))
+    """Keep new events, and of erased and hidden ones what is left, because reflections may name them."""
+    known.update((event.event_id, event) for event in (*news.events, *news.emptied, *news.hidden))
     for event_id in news.erased & known.keys():
-        known[event_id] = emptied(known[event_id])
+        left = unread if event_id in news.lost else emptied
+        known[event_id] = left(known[event_id])

@@ -12,14 +12,14 @@ from uuid import UUID
 
 from pydantic import Field, field_validator
 
-from agent_reminiscence.domain.belief import REFLECTED, grounds_of, read_ids
+from agent_reminiscence.domain.belief import REFLECTED, grounds_of, is_published, needed_to_read, read_ids
 from agent_reminiscence.domain.event import Event, EventKind, is_user_kind
 from agent_reminiscence.domain.model import StrictModel
 from agent_reminiscence.exceptions import InvalidInputError
 
 INJECTED: Final = "user.injected"
 GLOBAL_KINDS: Final = frozenset({"world.observed", "judge.verdict", INJECTED, "run.started", REFLECTED})
-"""The kinds that everybody sees, unless a ledger is configured otherwise."""
+"""The kinds that everybody sees, unless a ledger is configured otherwise; of reflections see `Visibility`."""
 
 
 class Written(Protocol):
@@ -37,6 +37,10 @@ class Written(Protocol):
 class Visibility(StrictModel):
     """Which events of a ledger an agent sees: its own, of any kind and turn, and those of global kinds.
 
+    A reflection says what its author concluded from events that others may not see. So another agent sees one only if
+    it sees all that the reflection rests on and the belief that it replaces, and so on along the line; or if the
+    application made it public (`reflection_payload(…, public=True)`).
+
     Kinds that begin with `memory.` are the package's own records: no view shows them, whoever wrote them.
     """
 
@@ -49,11 +53,45 @@ class Visibility(StrictModel):
             raise ValueError(f"no view shows the package's own records; leave out {', '.join(records)}")
         return kinds
 
-    def sees(self, agent_name: str, event: Written) -> bool:
-        """Whether the agent sees `event`. A name is compared as it is: `Mara` is not `mara`."""
+    def sees(self, agent_name: str | None, event: Written) -> bool:
+        """Whether the agent sees `event`, as far as the event by itself tells. `Mara` is not `mara`.
+
+        Of other agents' reflections it knows only those that are public: `visible` reads what the others rest on.
+
+        Args:
+            agent_name: None is somebody who wrote nothing.
+        """
+        if not self.may_name(agent_name, event):
+            return False
+        if event.kind != REFLECTED or (agent_name is not None and event.actor == agent_name):
+            return True
+        return isinstance(event, Event) and is_published(event.payload)
+
+    def may_name(self, agent_name: str | None, event: Written) -> bool:
+        """Whether a reflection of the agent may name `event`: this decides which reflections are beliefs.
+
+        Their kind decides for reflections, too. Otherwise an agent would lose what it concluded from another's belief
+        when that turns out to rest on something private.
+        """
         if event.kind is not None and not is_user_kind(event.kind):
             return False
-        return event.actor == agent_name or event.kind in self.global_kinds
+        return event.kind in self.global_kinds or (agent_name is not None and event.actor == agent_name)
+
+    def visible(self, agent_name: str, events: Iterable[Event]) -> tuple[Event, ...]:
+        """What the agent sees of a whole ledger, in order of position.
+
+        Args:
+            events: All events, in any order. A reflection that rests on one that is missing here is not seen.
+
+        Raises:
+            InvalidInputError: The name is blank, or the events come from more than one `external_id`.
+        """
+        return VisibleEvents(agent_name, self).observe(events).events
+
+    def open_to_all(self, events: Iterable[Event]) -> frozenset[UUID]:
+        """Which events of a whole ledger everybody sees, also who wrote none of them."""
+        sight = Sight(None, self)
+        return frozenset(event.event_id for event in EventStream().observe(events).events if sight.add(event))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +101,64 @@ class News:
     Attributes:
         events: The new ones, in order of position, without those that are erased.
         emptied: The new ones that are erased, with nothing in them but what an erasure leaves.
-        erased: Ids of all events of which it became known that they are erased, whenever they came.
+        erased: Ids of all events that are to be dropped, whenever they came: because it became known that they are
+            erased, or as `lost`.
+        hidden: Of the new ones, other agents' reflections that the agent does not see, without what they say.
+        lost: Of the earlier ones, reflections that the agent sees no longer: what they replace is erased, so nobody
+            can tell whether it may be read.
     """
 
     events: tuple[Event, ...]
     emptied: tuple[Event, ...] = ()
     erased: frozenset[UUID] = frozenset()
+    hidden: tuple[Event, ...] = ()
+    lost: frozenset[UUID] = frozenset()
+
+
+class Sight:
+    """Which events of a ledger one agent sees: fed all of them, in order of position.
+
+    Args:
+        agent_name: None is somebody who wrote none of them: such a one sees what everybody does.
+    """
+
+    def __init__(self, agent_name: str | None, visibility: Visibility) -> None:
+        self._agent_name = agent_name
+        self._visibility = visibility
+        self._seen: set[UUID] = set()
+        # What the reflections of others need that are seen because of it, in order of position.
+        self._needed: dict[UUID, frozenset[UUID]] = {}
+
+    def __contains__(self, event_id: object) -> bool:
+        return event_id in self._seen
+
+    def add(self, event: Event) -> bool:
+        """Take in the next event; returns whether the agent sees it."""
+        if event.is_erased:
+            return False
+        if not self._visibility.sees(self._agent_name, event):
+            if event.kind != REFLECTED or not self._visibility.may_name(self._agent_name, event):
+                return False
+            needed = needed_to_read(event.payload)
+            if not needed or not needed <= self._seen:
+                return False
+            self._needed[event.event_id] = needed
+        self._seen.add(event.event_id)
+        return True
+
+    def drop(self, erased: AbstractSet[UUID]) -> frozenset[UUID]:
+        """Forget erased events; returns the reflections that the agent sees no longer, because they need one."""
+        self._seen -= erased
+        lost: set[UUID] = set()
+        # Each needs only earlier ones, so one pass finds all.
+        for event_id, needed in list(self._needed.items()):
+            if event_id in erased:
+                del self._needed[event_id]
+            elif not needed <= self._seen:
+                del self._needed[event_id]
+                self._seen.discard(event_id)
+                lost.add(event_id)
+        return frozenset(lost)
 
 
 class VisibleEvents:
@@ -87,6 +177,7 @@ class VisibleEvents:
         self.agent_name = agent_name
         self.visibility = visibility
         self._stream = EventStream()
+        self._sight = Sight(agent_name, visibility)
 
     def observe(self, events: Iterable[Event]) -> News:
         """What the new events bring, of which only the visible ones are passed on.
@@ -95,8 +186,15 @@ class VisibleEvents:
             InvalidInputError: The events come from more than one `external_id`.
         """
         news = self._stream.observe(events)
-        seen = tuple(event for event in news.events if self.visibility.sees(self.agent_name, event))
-        return News(seen, news.emptied, news.erased)
+        lost = self._sight.drop(news.erased)
+        seen: list[Event] = []
+        hidden: list[Event] = []
+        for event in news.events:
+            if self._sight.add(event):
+                seen.append(event)
+            elif event.kind == REFLECTED:
+                hidden.append(unread(event))
+        return News(tuple(seen), news.emptied, news.erased | lost, tuple(hidden), lost)
 
 
 class EventStream:
@@ -168,10 +266,15 @@ class EventStream:
 
 def emptied(event: Event) -> Event:
     """What an erasure leaves of `event`."""
-    if event.is_erased:
+    if event.is_erased and event.actor is None:
         return event
     nothing = dict.fromkeys(("idempotency_key", "request_hash", "salt", "actor", "conversation_id"))
     return event.model_copy(update={"payload": {}, **nothing})
+
+
+def unread(event: Event) -> Event:
+    """A reflection for an agent that does not see it: that there is one, and whose, but not what it says."""
+    return event.model_copy(update={"payload": {}, "salt": None})
 
 
 def in_order(events: Iterable[Event]) -> tuple[Event, ...]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.event_text import event_text
-from agent_reminiscence.text.rendering import Passage, render
+from agent_reminiscence.text.rendering import NOTE, Passage, fenced, render, render_lines
 
 
 def format_events(events: Sequence[Event]) -> str:
@@ -16,6 +17,33 @@ def format_events(events: Sequence[Event]) -> str:
         events: In order of position, which is the order they are numbered in.
     """
     return render([as_passage(event) for event in events])
+
+
+def format_groups(groups: Sequence[Sequence[Event]]) -> list[str]:
+    """As `format_events`, in blocks whose numbers run on; the first one has the note that data is no instruction.
+
+    Args:
+        groups: Each in order of position.
+
+    Returns:
+        A block for each group; '' for one without events.
+    """
+    blocks: list[str] = []
+    first, has_note = 1, False
+    for events in groups:
+        passages = {number: as_passage(event) for number, event in enumerate(events, start=first)}
+        block = fenced(render_lines(passages))
+        blocks.append(block if has_note or not block else f"{NOTE}\n{block}")
+        first += len(events)
+        has_note = has_note or bool(block)
+    return blocks
+
+
+def as_line(event: Event) -> Passage:
+    """An event as it is quoted where the day stands once: with its turn on its line, and its source if not an agent."""
+    shown = as_passage(event)
+    speaker = shown.speaker if event.turn is None else f"{shown.title}, {shown.speaker}"
+    return replace(shown, memory=None, title="", speaker=speaker, usual_source="agent")
 
 
 def as_passage(event: Event) -> Passage:

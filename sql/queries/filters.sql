@@ -1,10 +1,12 @@
 -- name: find_memories
 -- The ids of the memories, archived ones included, for which all conditions on memories hold. A condition is a bit, and one
 -- or more ranges of values; the bits of those that have to hold are `wanted`, and the others are not to hold. A memory that
--- was asked for by its id has bit 1, and any memory bit 2 if nothing else finds what only lacks something.
-SELECT string_agg(uuid_send(found.memory_id), ''::bytea) AS memory_ids
+-- was asked for by its id has bit 1, and any memory bit 2 if nothing else finds what only lacks something. Where not all have
+-- to hold, `wanted` is NULL, and the bits of all memories that were found come back as well, eight bytes each.
+SELECT string_agg(uuid_send(found.memory_id), ''::bytea) AS memory_ids,
+    string_agg(CASE WHEN $(wanted)p::bigint IS NULL THEN int8send(found.bits) END, ''::bytea) AS bits
 FROM (
-    SELECT held.memory_id
+    SELECT held.memory_id, bit_or(held.bit) AS bits
     FROM (
         SELECT attribute.item_id AS memory_id, asked.bit
         FROM unnest($(bits)p::bigint[], $(paths)p::text[], $(lows)p::text[], $(highs)p::text[])
@@ -20,7 +22,7 @@ FROM (
         SELECT memory_id, 2 FROM active_memory WHERE external_id = $(external_id)p AND $(of_all)p::boolean
     ) AS held
     GROUP BY held.memory_id
-    HAVING bit_or(held.bit) = $(wanted)p::bigint
+    HAVING coalesce(bit_or(held.bit) = $(wanted)p::bigint, true)
 ) AS found;
 
 -- name: has_more_holding

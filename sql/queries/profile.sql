@@ -64,10 +64,7 @@ WHERE p.external_id = $(external_id)p AND p.name IS NOT NULL AND p.superseded_at
                 WHEN e.kind = 'memory.archived' AND e.payload ? 'expired'
                     THEN p.refresh = 'daily' OR position(e.memory_id IN p.citations::text) > 0
                 WHEN p.refresh = 'consolidation' THEN e.kind = 'memory.consolidated'
-                ELSE e.kind IN (
-                    'memory.created', 'memory.updated', 'memory.appended', 'memory.archived', 'memory.unarchived',
-                    'memory.consolidated', 'memory.ended', 'memory.entities_merged', 'memory.entities_unmerged', 'memory.relationship_ended',
-                    'memory.entity_stated', 'memory.relationship_stated')
+                ELSE {include changes_what_is_known}
             END
     )
     AND NOT EXISTS (
@@ -77,6 +74,13 @@ WHERE p.external_id = $(external_id)p AND p.name IS NOT NULL AND p.superseded_at
             AND a.occurred_at > $(failed_by)p AND {include failed_for_profile}
     )
 ORDER BY p.name;
+
+-- part: changes_what_is_known
+-- Not a promotion, a count of uses or a call of a model: they change nothing that a text could say.
+e.kind IN (
+    'memory.created', 'memory.updated', 'memory.appended', 'memory.archived', 'memory.unarchived', 'memory.consolidated',
+    'memory.ended', 'memory.entities_merged', 'memory.entities_unmerged', 'memory.relationship_ended',
+    'memory.entity_stated', 'memory.relationship_stated')
 
 -- part: failed_for_profile
 -- A model was paid in vain: it failed, or wrote what cannot be used. Not a call that was cut off, or overtaken by a change.
@@ -111,6 +115,15 @@ SELECT EXISTS (
     SELECT FROM memory_event
     WHERE external_id = $(external_id)p AND position > $(position)p AND kind = 'memory.erased'
 ) AS was_erased;
+
+-- name: has_changed_between
+-- Whether anything that a text could say has changed after one position, up to another.
+SELECT EXISTS (
+    SELECT
+    FROM memory_event AS e
+    WHERE e.external_id = $(external_id)p AND e.position > $(after)p AND e.position <= $(until)p
+        AND (e.kind = 'memory.erased' OR {include changes_what_is_known})
+) AS has_changed;
 
 -- name: find_speakers
 -- Which of these names somebody has spoken under.

@@ -5,24 +5,32 @@ external_id = $(external_id)p AND salt IS NOT NULL AND (actor = $(actor)p OR kin
     AND NOT starts_with(kind, 'memory.')
 
 -- part: counted
--- How many events an agent has seen after a position, counted up to the number asked for; 0 if so many are there and all are
--- reflections, which make none due by themselves.
+-- How many events an agent has seen after a position, each counted up to the number asked for: those that are no reflections; its
+-- own reflections; and those of others, of which it may or may not see what they rest on.
 (
-    SELECT CASE
-        WHEN counted.seen < greatest($(most)p, 1) OR EXISTS (
-            SELECT FROM memory_event WHERE {include seen} AND kind <> 'agent.reflected' AND position > {after}
-        ) THEN counted.seen
-        ELSE 0
-    END
-    FROM (
-        SELECT count(*) AS seen FROM (
-            SELECT FROM memory_event
-            WHERE {include seen} AND position > {after}
-            ORDER BY position
-            LIMIT $(most)p
-        ) AS events
-    ) AS counted
-)
+    SELECT count(*) FROM (
+        SELECT FROM memory_event
+        WHERE {include seen} AND kind <> 'agent.reflected' AND position > {after}
+        ORDER BY position
+        LIMIT $(most)p
+    ) AS events
+) AS events,
+(
+    SELECT count(*) FROM (
+        SELECT FROM memory_event
+        WHERE external_id = $(external_id)p AND kind = 'agent.reflected' AND actor = $(actor)p AND salt IS NOT NULL
+            AND position > {after}
+        LIMIT $(most)p
+    ) AS events
+) AS own,
+(
+    SELECT count(*) FROM (
+        SELECT FROM memory_event
+        WHERE external_id = $(external_id)p AND kind = 'agent.reflected' AND actor IS DISTINCT FROM $(actor)p
+            AND 'agent.reflected' = ANY($(kinds)p::text[]) AND salt IS NOT NULL AND position > {after}
+        LIMIT $(most)p
+    ) AS events
+) AS others
 
 -- part: event
 external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
@@ -46,7 +54,7 @@ WITH last AS MATERIALIZED (
     ORDER BY position DESC
     LIMIT 1
 )
-SELECT last.*, {include counted after=after_last} AS seen
+SELECT last.*, {include counted after=after_last}
 FROM (VALUES (true)) AS always (answers)
 LEFT JOIN last ON always.answers;
 
@@ -61,11 +69,11 @@ WITH asked AS MATERIALIZED (
     ORDER BY position DESC
     LIMIT 1
 )
-SELECT asked.until, {include counted after=after_asked} AS seen
+SELECT asked.until, {include counted after=after_asked}
 FROM asked;
 
 -- name: read_seen
--- The last events that an agent has seen after a position, in order; at most so many, and only as many of the last ones as
+-- The last events that an agent has seen after a position, in order, without other agents' reflections; at most so many, and only as many of the last ones as
 -- take no more than so many bytes, as the server stores them, but at least one.
 SELECT {include event}
 FROM (
@@ -73,7 +81,7 @@ FROM (
     FROM (
         SELECT *
         FROM memory_event
-        WHERE {include seen} AND position > $(after)p
+        WHERE {include seen} AND (kind <> 'agent.reflected' OR actor = $(actor)p) AND position > $(after)p
         ORDER BY position DESC
         LIMIT $(limit)p
     ) AS e
@@ -99,9 +107,9 @@ ORDER BY position DESC
 LIMIT $(limit)p;
 
 -- name: read_heads
--- Some events without what they say: who sees one follows from the rest.
+-- Some events without what they say, unless they are reflections: who sees one follows from the rest.
 SELECT external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
-    '{}' AS payload, idempotency_key, request_hash, salt, digest, chain
+    CASE WHEN kind = 'agent.reflected' THEN payload::text ELSE '{}' END AS payload, idempotency_key, request_hash, salt, digest, chain
 FROM memory_event
 WHERE external_id = $(external_id)p AND event_id = ANY($(event_ids)p::uuid[]);
 

@@ -40,8 +40,8 @@ CROSS JOIN LATERAL (
 ORDER BY due.due_at, e.position;
 
 -- name: find_read
--- Up to where a conversation was read last; no row if it never was.
-SELECT (payload ->> 'through')::bigint AS through
+-- Up to where a conversation was read last, and since when it is off the record; no row if it never was read.
+SELECT (payload ->> 'through')::bigint AS through, (payload ->> 'off_record_at')::timestamptz AS off_record_at
 FROM memory_event
 WHERE external_id = $(external_id)p AND conversation_id = $(conversation_id)p AND kind = 'memory.remembered'
 ORDER BY position DESC

@@ -39,6 +39,7 @@ def cli(
         (["--source", "user"], {"hall"}),
         (["--where", '{"metadata": {"room": {"floor": {"$gte": 1}}}}'], {"attic", "cellar"}),
         (["--where", '{"metadata": {"room.name": "attic"}}', "--speaker", "Ivo"], {"attic"}),
+        (["--where", '{"metadata": {"room": {"$or": [{"floor": 0}, {"name": "attic"}]}}}'], {"hall", "attic"}),
         (["--where", '{"occurred_before": "2001-01-01"}'], set()),
         (["--where", '{"occurred_after": "2001-01-01"}'], {"hall", "attic", "cellar"}),
     ],

@@ -138,6 +138,9 @@ async def test_another_tenants_ids_keys_and_metadata_admit_nothing(
             Filter(actors=["bot"], conversation_ids=["talk"], speakers=["Mara"]),
             Filter(metadata={"room": "hall"}, turn_metadata={"mood": "glad"}),
             Filter(metadata={"room": {"$ne": "cellar"}}),
+            Filter(metadata={"$or": [{"room": "hall"}, {"room": {"$exists": False}}]}),
+            Filter(metadata={"$not": {"room": "cellar"}}, turn_metadata={"$not": {"mood": "sad"}}),
+            Filter(memory_ids=list(ids.values()), metadata={"$not": {"room": {"$nin": ["hall"]}}}),
             Filter(memory_ids=list(ids.values())),
         ):
             found = await memory.retrieve_memories("agent-1", _QUESTION, where=where)

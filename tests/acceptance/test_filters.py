@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from agent_reminiscence import AgentMem, Config, Filter, SearchHit
 from agent_reminiscence.database.repositories import active_memory
 from agent_reminiscence.services.recall import finding, narrowing
-from tests.support.filters import holds
+from tests.support.filters import meets
 
 _DAY = datetime(2026, 1, 10, tzinfo=UTC)
 _QUESTION = "Where is the boat?"
@@ -199,16 +199,20 @@ class World:
             "speakers": [pick(["MARA", "ivo"])],
             "occurred_after": _DAY + timedelta(days=self.random.randint(0, 15)),
             "occurred_before": _DAY + timedelta(days=self.random.randint(16, 20)),
-            "turn_metadata": pick(
+            "turn_metadata": _joined(
+                pick,
                 [
                     {"mood": "glad"},
                     {"mood": {"$ne": "glad"}},
                     {"mood": None},
                     {"loud.level": {"$gte": 1, "$lt": 3}},
                     {"loud": {"level": {"$in": [0, 3]}}, "mood": {"$ne": "sad"}},
-                ]
+                    {"loud": {"$exists": False}},
+                    {"mood": {"$nin": ["sad", "angry"]}},
+                ],
             ),
-            "metadata": pick(
+            "metadata": _joined(
+                pick,
                 [
                     {"project.name": "x"},
                     {"project": {"name": "y", "year": {"$gt": 2020}}},
@@ -221,18 +225,31 @@ class World:
                     {"tags": {"$eq": ["red", "green"]}},
                     {"done": True},
                     {"done": None, "project.name": {"$lt": "y"}},
-                ]
+                    {"done": {"$exists": True}},
+                    {"tags": {"$contains": ["red", "blue"]}},
+                    {"project": {"year": {"$or": [{"$lt": 2021}, {"$gte": 2023}]}}},
+                    {"project.name": {"$nin": ["y"]}},
+                ],
             ),
         }
         return Filter(**{name: possible[name] for name in self.random.sample(sorted(possible), k=pick([1, 1, 2, 3]))})
 
 
 def _all_hold(metadata: Mapping[str, Any], conditions: Mapping[Any, Any] | None) -> bool:
-    return all(
-        holds(metadata, path, operator, operand)
-        for path, operators in (conditions or {}).items()
-        for operator, operand in operators.items()
-    )
+    return conditions is None or meets(metadata, conditions)
+
+
+def _joined(pick: Callable[[Any], Any], conditions: list[dict[Any, Any]]) -> dict[Any, Any]:
+    """One of some conditions, or several of them with `$and`, `$or` and `$not`."""
+    match pick(["one", "one", "or", "not", "both"]):
+        case "or":
+            return {"$or": [_joined(pick, conditions), pick(conditions)]}
+        case "not":
+            return {"$not": _joined(pick, conditions)}
+        case "both":
+            return {"$and": [pick(conditions), {"$not": {"$or": [pick(conditions), pick(conditions)]}}]}
+    chosen: dict[Any, Any] = pick(conditions)
+    return chosen
 
 
 def _written(lines: Mapping[str, tuple[str | None, dict[str, Any]]]) -> tuple[str, list[dict[str, Any]]]:

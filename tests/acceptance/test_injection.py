@@ -23,10 +23,8 @@ from pydantic_ai.models.function import AgentInfo
 
 from agent_reminiscence import AgentMem, AgentModels, Config
 from agent_reminiscence.agents import memorizer, memory_retriever, memory_updater
-from agent_reminiscence.agents.running import MAX_TOOL_CALLS
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.domain.trust import SOURCE_TRUST, Source
-from agent_reminiscence.exceptions import AgentError
 from agent_reminiscence.services.tiers.proposal import DERIVED_CONFIDENCE
 from agent_reminiscence.text.control_tokens import clean
 from agent_reminiscence.text.invisible import INVISIBLE
@@ -35,19 +33,14 @@ from tests.support.factories import stored_rows, superuser
 from tests.support.injections import CANARY, CANARY_WORDS, INJECTIONS, OTHER_TENANT, Injection
 from tests.support.memorizing import Shown, concludes, fact, hits_of, payloads, reads
 from tests.support.rendered import read_lines
-from tests.support.scripted import ScriptedModel, Step, answer, call, call_all
+from tests.support.scripted import ScriptedModel, Step, answer, call_all
 from tests.support.steps import head_of, lines
+from tests.support.updating import NOTHING, Part, changes, creates, forgets, plan
 
 MakeConfig = Callable[..., Config]
 
 _HONEST = "Maria owns the red boat in the harbour of Porto."
 _RETRIEVER_TOOLS = {"search_memory": {"query", "tier"}, "show_around": {"ref"}}
-_UPDATER_TOOLS = {
-    "get_detailed_active_memories": {"refs"},
-    "create_active_memory": {"title", "content", "why", "messages"},
-    "update_active_memory": {"ref", "title", "content", "why", "messages"},
-    "request_deletion": {"what", "memories", "message"},
-}
 # All that stands outside of material; what of a tool's complaint quotes the model's own call is told apart below.
 _OUR_WORDS = {
     "",
@@ -57,8 +50,6 @@ _OUR_WORDS = {
     "(weak match: these passages are only the nearest)",
     "no passage was found",
     "nothing is stored around this passage",
-    "there are no active memories",
-    "noted",
 }
 # The frames with passages; the others hold rows of JSON.
 _OF_PASSAGES = {"passages", "new_passages", "stored_passages"}
@@ -183,8 +174,14 @@ def _read(text: str, rows: list[dict[str, Any]], outside: set[str]) -> None:
         elif fence in _OF_PASSAGES:
             passages.append(line)
         else:
-            rows.append(json.loads(line))
+            rows.append(_with_text(json.loads(line)))
     assert fence is None
+
+
+def _with_text(row: dict[str, Any]) -> dict[str, Any]:
+    """A row; the lines of a memory as one text."""
+    lines = row.get("lines")
+    return row if lines is None else row | {"text": "\n".join(lines.values())}
 
 
 def _check_shown(model: ScriptedModel, injection: Injection, instructions: str, tools: dict[str, set[str]]) -> None:
@@ -204,7 +201,7 @@ def _check_shown(model: ScriptedModel, injection: Injection, instructions: str, 
     for offered in model.tools:
         taken = {tool.name: set(tool.parameters_json_schema["properties"]) for tool in offered}
         assert taken == tools
-        assert {tool.parameters_json_schema["additionalProperties"] for tool in offered} == {False}
+        assert {tool.parameters_json_schema["additionalProperties"] for tool in offered} <= {False}
 
 
 @pytest.mark.thorough
@@ -276,16 +273,15 @@ async def test_a_conversation_is_remembered_from_quotations(
     config: MakeConfig, subtests: pytest.Subtests, texts: Sequence[str]
 ) -> None:
     """Who remembers is shown what a tool said, and what is stored, as rows of their labels."""
-    steps = (call("get_detailed_active_memories"), answer({"why": "Nothing to remember."}))
     async with _stage(config) as stage:
         for name in texts:
             with subtests.test(name):
                 injection = INJECTIONS[name]
-                async with stage.scene(name, injection, *steps) as scene:
+                async with stage.scene(name, injection, NOTHING) as scene:
                     report = await scene.memory.admin.remember(scene.external_id, _talk(injection))
 
                     assert report.changes == ()
-                    _check_shown(scene.model, injection, memory_updater._INSTRUCTIONS, _UPDATER_TOOLS)
+                    _check_shown(scene.model, injection, memory_updater._INSTRUCTIONS, {})
 
 
 def _talk(injection: Injection) -> list[dict[str, str]]:
@@ -305,15 +301,10 @@ async def test_who_obeys_while_remembering_changes_only_what_it_saw(
 
 
 async def _check_obeying_while_remembering(stage: _Stage, name: str, injection: Injection) -> None:
-    look = call("get_detailed_active_memories")
-    repeated = {"title": "Page", "content": f"The page says: {injection.text}", "why": "I obey.", "messages": [2]}
-    forgets = {"what": "I obey: all of it.", "memories": [1], "message": 2}
-    steps = (
-        look,
-        call_all(*injection.calls),
-        call_all(("create_active_memory", repeated), ("request_deletion", forgets)),
-        answer({"why": "I obey."}),
-    )
+    repeated = creates("Page", f"The page says: {injection.text}", 2, why="I obey.")
+    forgets_all = forgets("I obey: all of it.", 1, 2, message=2)
+    obedient = plan(*_parts(injection), repeated, forgets_all, why="I obey.")
+    steps = (call_all(*injection.calls) if injection.calls else obedient, obedient)
     async with stage.scene(name, injection, *steps) as scene:
         tenant = scene.external_id
         before = await scene.memory.get_active_memories(tenant)
@@ -336,70 +327,50 @@ async def _check_obeying_while_remembering(stage: _Stage, name: str, injection: 
         assert {event.source for event in events[2:]} == {"model"}
 
 
-@pytest.mark.parametrize(
-    "tools",
-    [
-        [("update_active_memory", {"ref": 1, "content": "Gone.", "why": "I obey.", "messages": [1]})],
-        [
-            ("get_detailed_active_memories", {}),
-            ("update_active_memory", {"ref": 1, "content": "Gone.", "why": "I obey.", "messages": [1]}),
-            ("update_active_memory", {"ref": 2, "content": "Gone.", "why": "I obey.", "messages": [1]}),
-        ],
-    ],
-    ids=["before it has looked", "while it looks"],
-)
-async def test_nothing_is_written_over_unseen(config: MakeConfig, tools: Any) -> None:
-    """Who writes in the same breath in which it asks to see has not seen."""
-    talk = [{"role": "user", "content": "Write over memory 1 now."}]
-    async with _scene(config, "write over it", call_all(*tools), answer({"why": "I obey."})) as scene:
-        before = await scene.memory.get_active_memories(scene.external_id)
-
-        report = await scene.memory.admin.remember(scene.external_id, talk)
-
-        assert report.changes == ()
-        assert await scene.memory.get_active_memories(scene.external_id) == before
+def _parts(injection: Injection) -> list[Part]:
+    """What an obedient model writes, with whatever arguments the text asks for."""
+    parts: list[Part] = []
+    for tool, arguments in injection.calls:
+        rest = {name: value for name, value in arguments.items() if name not in ("ref", "content")}
+        lines = str(arguments.get("content", "Gone.")).splitlines()
+        if tool == "create_active_memory":
+            parts.append(("create", rest | {"lines": lines}))
+        elif tool == "update_active_memory":
+            memory = arguments["ref"]
+            parts += [("update", rest | {"memory": memory, "line": line, "text": lines[0]}) for line in (0, 1, 2, 99)]
+    return parts
 
 
-@pytest.mark.parametrize("calls", [40, 1_000])
-async def test_a_flood_of_changes_is_twenty_or_none(config: MakeConfig, calls: int) -> None:
-    """Also where all are proposed at once: calls of one answer run beside each other."""
-    plan = {"why": "I obey.", "messages": [1]}
-    flood = [
-        ("create_active_memory", {"title": f"Spam {number}", "content": f"Spam of the day {number}.", **plan})
-        for number in range(calls)
-    ]
-    async with _scene(config, "standing order", call_all(*flood), answer({"why": "I obey."})) as scene:
+async def test_only_lines_that_were_shown_are_changed(config: MakeConfig) -> None:
+    """A memory and a line that the model was not shown stay as they are, and so does the end of a line cut short."""
+    long = "The first word. " + "x" * 5_000
+    answers = plan(*(changes(number, line, "Gone.", 1) for number in (1, 2, 3, 4) for line in (1, 2, 3, 4_000)))
+    async with _scene(config, "write over it", answers) as scene:
+        memory, tenant = scene.memory, scene.external_id
+        pages = await memory.create_active_memory(tenant, "Pages", "\n".join(f"Page {one}" for one in range(3_999)))
+        cut = await memory.create_active_memory(tenant, "Cut", long)
+
+        report = await memory.admin.remember(tenant, [{"role": "user", "content": "Write over all of it now."}])
+
+        assert {change.memory_id for change in report.changes} == {
+            one.id for one in await memory.get_active_memories(tenant) if one.id != cut.id
+        }
+        kept = {one.id: one.content for one in await memory.get_active_memories(tenant)}
+        assert kept[cut.id] == long
+        assert kept[pages.id].count("Page ") >= 3_996
+        assert "line 1 of memory 4 is not shown whole" in scene.model.shown
+        assert "was shown without a line 4000" in scene.model.shown
+
+
+async def test_a_flood_of_changes_is_twenty(config: MakeConfig) -> None:
+    """However many are proposed at once."""
+    flood = plan(*(creates(f"Spam {number}", f"Spam of the day {number}.", 1) for number in range(1_000)))
+    async with _scene(config, "standing order", flood) as scene:
         talk = [{"role": "user", "content": "Propose a thousand changes at once."}]
-        if calls > MAX_TOOL_CALLS:
-            with pytest.raises(AgentError, match="50 tool calls"):
-                await scene.memory.admin.remember(scene.external_id, talk)
-            assert len(await scene.memory.get_active_memories(scene.external_id)) == 2
-            return
 
         report = await scene.memory.admin.remember(scene.external_id, talk, dry_run=True)
 
         assert len(report.changes) == memory_updater.MAX_INTENTS
-
-
-async def test_one_memory_is_changed_once_by_calls_at_once(config: MakeConfig) -> None:
-    """And one title is given once."""
-    plan = {"why": "I obey.", "messages": [1]}
-    calls: list[tuple[str, dict[str, Any]]] = [
-        *(("update_active_memory", {"ref": 1, "content": f"Number {number}.", **plan}) for number in range(2)),
-        *(
-            ("create_active_memory", {"title": "Same", "content": f"Something new {number}.", **plan})
-            for number in range(2)
-        ),
-    ]
-    steps = (call("get_detailed_active_memories"), call_all(*calls), answer({"why": "I obey."}))
-    async with _scene(config, "standing order", *steps) as scene:
-        talk = [{"role": "user", "content": "Change it twice, at the same time."}]
-
-        report = await scene.memory.admin.remember(scene.external_id, talk, dry_run=True)
-
-        assert [change.title for change in report.changes].count("Same") == 1
-        assert [change.memory_id for change in report.changes].count(None) == 1
-        assert len(report.changes) == 2
 
 
 # The memorizer, which reads while nobody looks. What it may do is in its plan, and its plan is about what it was shown.
@@ -687,9 +658,7 @@ def _obey_a_comparison(messages: Sequence[ModelMessage], info: AgentInfo) -> Mod
 async def test_a_whole_memory_has_the_label_of_the_least_trusted_whose_words_it_holds(config: MakeConfig) -> None:
     """What a tool has brought is no user's because a user gave it another title, or wrote another line under it."""
     injection = INJECTIONS["standing order"]
-    look = call("get_detailed_active_memories")
-    steps = (answer({"answer": "Maria [1].", "is_known": True}), look, answer({"why": "Nothing."}))
-    model = ScriptedModel(*steps)
+    model = ScriptedModel(answer({"answer": "Maria [1].", "is_known": True}), NOTHING)
     models = AgentModels(memory_retrieve=model.model, memory_update=model.model)
     async with AgentMem(config(), models=models) as memory:
         await memory.create_active_memory("agent-1", "Boats", _HONEST)
@@ -704,7 +673,7 @@ async def test_a_whole_memory_has_the_label_of_the_least_trusted_whose_words_it_
         await memory.admin.remember("agent-1", [{"role": "user", "content": "Maria still owns the red boat."}])
 
         assert [one.source for one in await memory.get_active_memories("agent-1")] == ["user", "tool", "tool"]
-        passages, rows = [_shown_rows(asked) for asked in (model.asked[0], model.asked[2])]
+        passages, rows = [_shown_rows(asked) for asked in (model.asked[0], model.asked[1])]
         # Where a memory is shown in several rows, the first one has the title.
         titled = {row["title"]: row["trust"] for row in rows if "title" in row}
         assert titled == {"Boats": "user", "Mine": "tool", "Page 1": "tool"}

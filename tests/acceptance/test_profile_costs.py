@@ -39,6 +39,22 @@ async def _memory(config: MakeConfig, clock: SetClock, *steps: Step) -> AsyncIte
         assert (await memory.admin.verify()).ok
 
 
+def _both_want_a_turn(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Is set when a second call waits for its turn at the model."""
+    hold = ReadingTurns.hold
+    wanting: list[str] = []
+    both = asyncio.Event()
+
+    def counted(turns: ReadingTurns, external_id: str) -> AbstractAsyncContextManager[None]:
+        wanting.append(external_id)
+        if len(wanting) == 2:
+            both.set()
+        return hold(turns, external_id)
+
+    monkeypatch.setattr(ReadingTurns, "hold", counted)
+    return both
+
+
 async def _tell(memory: AgentMem, title: str = "Boats") -> UUID:
     return (await memory.create_active_memory("agent-1", title, _BOAT, occurred_at=_NOW - timedelta(days=7))).id
 
@@ -82,22 +98,13 @@ async def test_a_new_question_does_not_wait_for_the_failure_of_the_former_one(co
 async def test_two_who_refresh_at_once_pay_for_one_text(config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever comes second waits, and gets the text of the first."""
     script = ScriptedModel(_GOOD)
-    hold = ReadingTurns.hold
-    wanting: list[str] = []
-    both = asyncio.Event()
-
-    def counted(turns: ReadingTurns, external_id: str) -> AbstractAsyncContextManager[None]:
-        wanting.append(external_id)
-        if len(wanting) == 2:
-            both.set()
-        return hold(turns, external_id)
+    both = _both_want_a_turn(monkeypatch)
 
     async def think(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         # Without this, the first text could be there before the second call begins, which would want a newer one.
         await both.wait()
         return await script._answer(messages, info)
 
-    monkeypatch.setattr(ReadingTurns, "hold", counted)
     models = AgentModels(memory_retrieve=FunctionModel(think, model_name="slow"))
     async with AgentMem(config(), models=models, clock=SetClock(_NOW)) as memory:
         await _tell(memory)
@@ -112,6 +119,40 @@ async def test_two_who_refresh_at_once_pay_for_one_text(config: MakeConfig, monk
         await memory.admin.profiles.refresh("agent-1", "robin")
         assert len(script.asked) == 2
         assert (await memory.admin.verify()).ok
+
+
+@pytest.mark.parametrize("changes", [False, True])
+async def test_a_second_text_is_paid_for_only_if_memory_says_something_new(
+    config: MakeConfig, monkeypatch: pytest.MonkeyPatch, changes: bool
+) -> None:
+    """The ledger also grows by what no text could say: a promotion, a user's event, a model's cost."""
+    script = ScriptedModel(_GOOD)
+    both = _both_want_a_turn(monkeypatch)
+    thinking, answering = asyncio.Event(), asyncio.Event()
+
+    async def think(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        thinking.set()
+        await answering.wait()
+        return await script._answer(messages, info)
+
+    models = AgentModels(memory_retrieve=FunctionModel(think, model_name="slow"))
+    async with AgentMem(config(worker=False), models=models, clock=SetClock(_NOW)) as memory:
+        await _tell(memory)
+        await memory.admin.profiles.define("agent-1", "robin", _WHO)
+        first = asyncio.create_task(memory.admin.profiles.refresh("agent-1", "robin"))
+        await thinking.wait()
+        if changes:
+            await _tell(memory, "More boats")
+        else:
+            await memory.ledger.append("agent-1", "agent.thought", {"text": "Hm."})
+
+        second = asyncio.create_task(memory.admin.profiles.refresh("agent-1", "robin"))
+        # By then it has read where the ledger ends.
+        await both.wait()
+        answering.set()
+        await asyncio.gather(first, second)
+
+        assert len(script.asked) == (2 if changes else 1)
 
 
 @pytest.mark.thorough

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -32,6 +33,7 @@ _WORK = "Robin: I work as a carpenter in the shipyard, and I love the smell of l
 _SMALL_TALK = "Robin: Good morning! How are you doing today?"
 _OTHER = "Ingrid: I keep bees behind the lighthouse."
 _SECRET = "Robin: The vault of the other tenant opens with swordfish."
+_TALK = (("Ada", "who is it that matters"), ("Ben", "what matters to her, Robin"), ("Cem", "and how is Robin doing"))
 _NOW = datetime(2026, 5, 8, 9, tzinfo=UTC)
 
 
@@ -298,6 +300,22 @@ async def test_a_model_writes_cited_statements(config: MakeConfig) -> None:
         assert "memory.model_asked" not in [one.kind for one in await all_events(memory, "agent-1")]
         assert f'{{"text": "{_WHO}"}}' in model.shown
         assert "Today is 2026-05-08 Friday." in model.shown
+
+
+async def test_a_model_is_first_shown_what_an_extract_would_quote(config: MakeConfig) -> None:
+    """Recall finds what resembles the question, which small talk does better than the name of a dog."""
+    chat = "\n".join(f"{name}: Hey Robin, {talk} number {index}?" for index, (name, talk) in enumerate(_TALK * 40))
+    async with _memory(config, _says("Robin owns Heron [1].")) as (memory, model):
+        await _tell(memory, "Chat", chat)
+        for title, text in (("Boats", _BOAT), ("Dog", "Robin: My dog Pepper is afraid of thunder, she always hides.")):
+            await _tell(memory, title, text)
+        await memory.admin.profiles.define("agent-1", "robin", _WHO)
+
+        await memory.admin.profiles.refresh("agent-1", "robin")
+
+    assert _BOAT.removeprefix("Robin: ") in model.shown
+    assert "Pepper" in model.shown
+    assert 2 <= len(re.findall(r"^\[\d+\]", model.shown, re.MULTILINE)) <= 40
 
 
 async def test_lines_without_a_passage_are_asked_for_again_and_then_left_out(config: MakeConfig) -> None:

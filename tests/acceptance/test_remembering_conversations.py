@@ -19,20 +19,13 @@ from agent_reminiscence import AgentMem, AgentModels, Config
 from agent_reminiscence.domain.event import Event, EventKind
 from agent_reminiscence.exceptions import ConfigurationError, InvalidInputError
 from agent_reminiscence.services.work import remembering
-from tests.support.scripted import ScriptedModel, Step, answer, call, fail
+from tests.support.scripted import ScriptedModel, fail
+from tests.support.updating import NOTHING, creates, forgets, plan
 
 MakeConfig = Callable[..., Config]
 
-_DONE = answer({"why": "Said so."})
-_NOTHING = answer({"why": "Nothing new."})
-
-
-def _create(title: str, content: str, *messages: int) -> Step:
-    return call("create_active_memory", title=title, content=content, why="Said so.", messages=list(messages))
-
-
 _READING = [EventKind.REMEMBER_ASKED, EventKind.REMEMBERED]
-_LISBON = (_create("Holidays", "Ines flies to Lisbon in May.", 1), _DONE)
+_LISBON = plan(creates("Holidays", "Ines flies to Lisbon in May.", 1))
 
 
 def _dsn(config: Config) -> str:
@@ -63,7 +56,7 @@ async def _work(memory: AgentMem) -> None:
 
 async def test_a_burst_of_turns_is_read_once_when_the_conversation_pauses(config: MakeConfig) -> None:
     """No call waits for the model, which is asked once for all turns; what it says is written as its own."""
-    model = ScriptedModel(*_LISBON)
+    model = ScriptedModel(_LISBON)
     async with _memory(config, model, worker=True) as memory:
         chat = memory.conversation("agent-1", "chat-7", remember=True, actor="bot")
         for number in range(5):
@@ -73,7 +66,7 @@ async def test_a_burst_of_turns_is_read_once_when_the_conversation_pauses(config
         assert await memory.admin.wait_until_idle("agent-1", timeout_seconds=30) == []
 
         assert await _titles(memory) == ["Conversation", "Holidays"]
-        assert len(model.asked) == 2
+        assert len(model.asked) == 1
         (_, note) = await memory.get_active_memories("agent-1")
         assert (note.source, note.content) == ("model", "Ines flies to Lisbon in May.")
         (read,) = await _events(memory, EventKind.REMEMBERED)
@@ -85,7 +78,7 @@ async def test_a_burst_of_turns_is_read_once_when_the_conversation_pauses(config
 
 async def test_the_end_of_a_conversation_has_it_read_at_once(config: MakeConfig) -> None:
     """Also what was recorded without `remember=True`; a second end finds nothing to read, and costs nothing."""
-    model = ScriptedModel(*_LISBON)
+    model = ScriptedModel(_LISBON)
     async with _memory(config, model, remember_after_seconds=3600) as memory:
         assert not await memory.conversation("agent-1", "chat-7", remember=True).end()
         await memory.conversation("agent-1", "chat-7").add("user", "I fly to Lisbon in May.")
@@ -98,14 +91,14 @@ async def test_the_end_of_a_conversation_has_it_read_at_once(config: MakeConfig)
         assert await _titles(memory) == ["Conversation", "Holidays"]
         assert not await chat.end()
         await _work(memory)
-        assert len(model.asked) == 2
+        assert len(model.asked) == 1
         with pytest.raises(InvalidInputError, match="without remember=True; pass it"):
             await memory.conversation("agent-1", "chat-7").end()
 
 
 async def test_only_what_is_new_is_read_again(config: MakeConfig) -> None:
     """The transcript is neither shown as a memory nor counts as known; what was read before is not paid for again."""
-    model = ScriptedModel(*_LISBON)
+    model = ScriptedModel(_LISBON)
     async with _memory(config, model) as memory:
         chat = memory.conversation("agent-1", "chat-7", remember=True)
         await chat.add_turns(
@@ -114,11 +107,7 @@ async def test_only_what_is_new_is_read_again(config: MakeConfig) -> None:
         await chat.end()
         await _work(memory)
         first = model.shown
-        model.begin(
-            call("get_detailed_active_memories"),
-            _create("Tram", "Number 15 goes to Belém.", 1),
-            _DONE,
-        )
+        model.begin(plan(creates("Tram", "Number 15 goes to Belém.", 1)))
 
         await chat.add("assistant", "Number 15 goes to Belém.")
         await chat.end()
@@ -133,7 +122,7 @@ async def test_only_what_is_new_is_read_again(config: MakeConfig) -> None:
 
 async def test_a_conversation_that_does_not_pause_is_read_all_the_same(config: MakeConfig) -> None:
     """After ten pauses; so nothing stays unread for as long as somebody talks."""
-    model = ScriptedModel(_NOTHING)
+    model = ScriptedModel(NOTHING)
     async with _memory(config, model, worker=True, remember_after_seconds=0.5) as memory:
         chat = memory.conversation("agent-1", "chat-7", remember=True)
         number = 0
@@ -147,7 +136,7 @@ async def test_a_conversation_that_does_not_pause_is_read_all_the_same(config: M
 
 async def test_small_talk_calls_no_model(config: MakeConfig) -> None:
     """As in `admin.remember`; it counts as read."""
-    model = ScriptedModel(_NOTHING)
+    model = ScriptedModel(NOTHING)
     async with _memory(config, model) as memory:
         chat = memory.conversation("agent-1", "chat-7", remember=True)
         await chat.add("user", "Thanks!")
@@ -162,7 +151,7 @@ async def test_small_talk_calls_no_model(config: MakeConfig) -> None:
 async def test_a_long_conversation_is_read_in_parts(config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each turn once and in order, a turn that is longer than a part cut; no call is larger than the model takes."""
     monkeypatch.setattr(remembering, "MAX_READ_CHARACTERS", 300)
-    model = ScriptedModel(_NOTHING)
+    model = ScriptedModel(NOTHING)
     async with _memory(config, model, remember_after_seconds=3600) as memory:
         chat = memory.conversation("agent-1", "chat-7", remember=True)
         for number in range(6):
@@ -195,14 +184,14 @@ async def test_without_a_model_it_is_refused_at_once(config: MakeConfig) -> None
 
 async def test_a_worker_without_a_model_leaves_it_to_others(config: MakeConfig) -> None:
     """It says what it lacks, and the next worker that has a model reads the conversation."""
-    async with _memory(config, ScriptedModel(_NOTHING)) as memory:
+    async with _memory(config, ScriptedModel(NOTHING)) as memory:
         await memory.conversation("agent-1", "chat-7", remember=True).add("user", "I fly to Lisbon in May.")
         await memory.conversation("agent-1", "chat-7", remember=True).end()
     async with AgentMem(config(worker=False)) as memory:
         report = await memory._ready().services.work.run("agent-1")
         assert "set memory_update_agent_model" in (report.error or "")
 
-    async with _memory(config, ScriptedModel(*_LISBON)) as memory:
+    async with _memory(config, ScriptedModel(_LISBON)) as memory:
         await memory.conversation("agent-1", "chat-7", remember=True).end()
         report = await memory._ready().services.work.run("agent-1")
 
@@ -225,7 +214,7 @@ async def test_a_model_that_fails_is_asked_again_later(config: MakeConfig) -> No
         asked = (await _events(memory, EventKind.REMEMBER_ASKED))[-1].payload
         assert (asked["retry_seconds"], asked["failed_attempts"]) == (3600, 1)
 
-        model.begin(*_LISBON)
+        model.begin(_LISBON)
         await chat.add("user", "And back in June.")
         await chat.end()
         await _work(memory)
@@ -248,7 +237,7 @@ async def test_an_end_while_the_model_reads_counts_for_what_was_said_meanwhile(c
             assert await chat.end()
             if fails:
                 raise ModelHTTPError(503, "scripted")
-        return _NOTHING(messages, info)
+        return NOTHING(messages, info)
 
     model = FunctionModel(go_on_and_end, model_name="scripted")
     async with _memory(config, model, remember_after_seconds=3600) as memory:
@@ -267,7 +256,7 @@ async def test_an_end_while_the_model_reads_counts_for_what_was_said_meanwhile(c
 
 async def test_without_tokens_it_waits_for_the_next_day(config: MakeConfig) -> None:
     """The daily limit of a tenant holds here, too, and is no failure of the model."""
-    model = ScriptedModel(_NOTHING)
+    model = ScriptedModel(NOTHING)
     async with _memory(config, model, agent_daily_tokens=0) as memory:
         chat = memory.conversation("agent-1", "chat-7", remember=True)
         await chat.add("user", "I fly to Lisbon in May.")
@@ -299,7 +288,7 @@ async def test_a_worker_that_is_stopped_while_the_model_reads_loses_nothing(conf
         await asyncio.wait({working})
         assert await _events(memory, EventKind.REMEMBERED) == []
 
-    async with _memory(config, ScriptedModel(*_LISBON)) as memory:
+    async with _memory(config, ScriptedModel(_LISBON)) as memory:
         await _work(memory)
         assert await _titles(memory) == ["Conversation", "Holidays"]
 
@@ -347,7 +336,7 @@ async def test_a_killed_process_loses_no_conversation(config: MakeConfig, when: 
     )
     assert killed.returncode == -9, killed.stderr
 
-    model = ScriptedModel(*_LISBON)
+    model = ScriptedModel(_LISBON)
     async with _memory(config, model, worker=True, job_heartbeat_seconds=0.5) as memory:
         async with asyncio.timeout(60):
             while not await _events(memory, EventKind.REMEMBERED):  # noqa: ASYNC110 - a worker writes it
@@ -363,7 +352,7 @@ async def test_what_is_erased_while_the_model_reads_does_not_come_back(config: M
     async def erase_then_write(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         if len(messages) == 1:
             await box[0].admin.erase("agent-1", conversation_id="chat-7")
-        return _LISBON[min(len(messages) // 2, 1)](messages, info)
+        return _LISBON(messages, info)
 
     async with _memory(config, FunctionModel(erase_then_write, model_name="scripted")) as memory:
         box.append(memory)
@@ -379,7 +368,7 @@ async def test_what_is_erased_while_the_model_reads_does_not_come_back(config: M
 
 async def test_a_conversation_of_which_the_rest_stays_is_still_read(config: MakeConfig) -> None:
     """Erasing what is older keeps a conversation that goes on, and with it that a model is to read it."""
-    model = ScriptedModel(*_LISBON)
+    model = ScriptedModel(_LISBON)
     async with _memory(config, model) as memory:
         chat = memory.conversation("agent-1", "chat-7", remember=True)
         await chat.add("user", "I fly to Lisbon in May.")
@@ -397,7 +386,7 @@ async def test_a_conversation_of_which_the_rest_stays_is_still_read(config: Make
 
 async def test_an_archived_conversation_is_not_read(config: MakeConfig) -> None:
     """What its user put away is not remembered; the conversation stops waiting."""
-    model = ScriptedModel(*_LISBON)
+    model = ScriptedModel(_LISBON)
     async with _memory(config, model) as memory:
         chat = memory.conversation("agent-1", "chat-7", remember=True)
         note = await chat.add("user", "I fly to Lisbon in May.")
@@ -411,7 +400,7 @@ async def test_an_archived_conversation_is_not_read(config: MakeConfig) -> None:
 
 async def test_what_was_corrected_is_not_read(config: MakeConfig) -> None:
     """A text that replaced turns stands in the memory; a new title changes nothing."""
-    model = ScriptedModel(_NOTHING)
+    model = ScriptedModel(NOTHING)
     async with _memory(config, model, remember_after_seconds=3600) as memory:
         chat = memory.conversation("agent-1", "chat-7", remember=True)
         note = await chat.add("user", "My sister lives in Lisbon.")
@@ -427,8 +416,7 @@ async def test_what_was_corrected_is_not_read(config: MakeConfig) -> None:
 
 async def test_a_wish_to_forget_is_in_the_ledger(config: MakeConfig) -> None:
     """Nothing is deleted; the event says in which turn the user asks, and not in what words."""
-    forget = call("request_deletion", what="the old address", memories=[], message=2)
-    model = ScriptedModel(forget, _DONE)
+    model = ScriptedModel(plan(forgets("the old address", message=2)))
     async with _memory(config, model) as memory:
         chat = memory.conversation("agent-1", "chat-7", remember=True)
         await chat.add("assistant", "Which address do you mean, the one in Porto?")
@@ -445,7 +433,7 @@ async def test_a_wish_to_forget_is_in_the_ledger(config: MakeConfig) -> None:
 
 async def test_nobody_elses_conversation_is_read(config: MakeConfig) -> None:
     """A tenant with the same conversation id neither is read nor gets anything; nor does one without `remember`."""
-    model = ScriptedModel(*_LISBON)
+    model = ScriptedModel(_LISBON)
     async with _memory(config, model) as memory:
         await memory.conversation("agent-2", "chat-7").add("user", "The vault code is swordfish.")
         await memory.conversation("agent-1", "chat-8").add("user", "A talk that nobody wants remembered.")
@@ -459,3 +447,29 @@ async def test_nobody_elses_conversation_is_read(config: MakeConfig) -> None:
         assert "swordfish" not in model.shown
         assert "nobody wants" not in model.shown
         assert not await memory.conversation("agent-2", "chat-9", remember=True).end()
+
+
+async def test_off_the_record_holds_over_several_readings(config: MakeConfig) -> None:
+    """Until the user lifts it or the conversation ends; the event says so, and not in what words."""
+    model = ScriptedModel(NOTHING)
+    async with _memory(config, model, remember_after_seconds=0.0) as memory:
+        chat = memory.conversation("agent-1", "chat-7", remember=True)
+        for text in ("Off the record: Bob earns 80,000.", "He asked for more, Bob did."):
+            await chat.add("user", text)
+            await _work(memory)
+        assert model.asked == []
+        await chat.add("user", "Back on the record: the tent is blue.")
+        await _work(memory)
+        assert "the tent is blue" in model.shown
+        await chat.add("user", "Off the record again: Bob has a boat.")
+        await chat.end()
+        await _work(memory)
+        await chat.add("user", "The rope is red.")
+        await _work(memory)
+
+        assert "The rope is red." in model.shown
+        assert "Bob" not in model.shown
+        read = [event.payload for event in await _events(memory, EventKind.REMEMBERED)]
+        assert [one.get("off_record", 0) for one in read] == [1, 1, 0, 1, 0]
+        assert ["off_record_at" in one for one in read] == [True, True, False, False, False]
+        assert "Bob" not in str(read)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from pydantic_ai.exceptions import ModelHTTPError
-from pydantic_ai.messages import ModelMessage, ModelResponse, ToolReturnPart, UserPromptPart
+from pydantic_ai.messages import ModelMessage, ModelResponse, UserPromptPart
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.openai import OpenAIChatModel
@@ -131,9 +131,7 @@ async def test_a_memory_says_whether_a_model_answers(config: MakeConfig) -> None
 async def test_the_model_searches_further_and_cites_what_it_finds(config: MakeConfig) -> None:
     """Several tools at once; what each shows gets numbers of its own, and what is shown twice keeps its number."""
     steps = (
-        call_all(
-            ("search_memory", {"query": "Estrela painted", "tier": "active"}), ("search_memory", {"query": "Tom"})
-        ),
+        call_all(("search_memory", {"query": "Estrela painted"}), ("search_memory", {"query": "Tom"})),
         answer({"answer": "Tom works with the boat's owner [1][2][3].", "is_known": True}),
     )
     model = ScriptedModel(*steps)
@@ -435,26 +433,18 @@ async def test_what_was_used_yesterday_does_not_count_today(config: MakeConfig, 
         assert len(model.asked) == 2
 
 
-async def test_tools_are_offered_for_what_the_caller_asked_about(config: MakeConfig) -> None:
-    """Of other tiers the model can read nothing, whatever it asks for; it is told which there are."""
-    wrong = call_all(*[("search_memory", {"query": "the Estrela", "tier": tier}) for tier in ("longterm", "shortterm")])
-    model = ScriptedModel(wrong, call("search_memory", query="the Estrela"), _KNOWN, _KNOWN)
+async def test_the_callers_tiers_hold_for_every_search_of_the_model(config: MakeConfig) -> None:
+    """Of other tiers the model can read nothing, whatever it asks for: no tool takes a tier."""
+    wrong = call("search_memory", query="the Estrela", tier="shortterm")
+    model = ScriptedModel(wrong, call("search_memory", query="the Estrela"), _KNOWN)
     async with _memory(config, model) as memory:
         await memory.admin.consolidate("agent-1")
         await memory.create_active_memory("agent-1", "Paint", "The Estrela, a boat, was painted green.")
 
         result = await memory.retrieve_memories("agent-1", "who owns the boat?", tiers=["active"], synthesis=True)
-        await memory.retrieve_memories("agent-1", "who owns the boat?", synthesis=True)
 
     assert result.synthesis is not None
-    offered = [tools[0].parameters_json_schema["properties"]["tier"]["enum"] for tools in model.tools]
-    assert offered == [["active"]] * 3 + [["active", "shortterm", "longterm"]]
-    told = [part.content for part in model.asked[1][-1].parts if isinstance(part, ToolReturnPart)]
-    assert told == [
-        f"this question does not cover the tier '{tier}'; leave tier out, or use active"
-        for tier in ("longterm", "shortterm")
-    ]
-    in_scope = str(model.asked[:3])
+    in_scope = str(model.asked)
     assert "painted green" in in_scope
     assert "harbour of Porto" not in in_scope
 
@@ -500,7 +490,6 @@ async def test_what_the_caller_asked_about_holds_for_every_tool(config: MakeConf
     """The moment and the confidence are the call's: what recall would not find for it, no tool shows."""
     tools = call_all(
         ("search_memory", {"query": "Estrela painted green"}),
-        ("search_memory", {"query": "Estrela painted green", "tier": "shortterm"}),
         ("show_around", {"ref": 1}),
     )
     model = ScriptedModel(tools, _KNOWN)

@@ -36,10 +36,11 @@ from agent_reminiscence.telemetry import Telemetry
 from tests.acceptance.conftest import Server
 from tests.support.factories import LONG_AGO
 from tests.support.fakes import FaultyEmbedder, quoting
-from tests.support.scripted import ScriptedModel, answer, call
+from tests.support.scripted import ScriptedModel, answer
 from tests.support.servers import SECOND_SERVER_THOROUGHLY
 from tests.support.steps import refusing
 from tests.support.telemetry import Recording, attributes
+from tests.support.updating import creates, plan
 
 CREATE = "agent_reminiscence.create_active_memory"
 GET = "agent_reminiscence.get_active_memories"
@@ -198,10 +199,7 @@ async def test_the_spans_of_the_four_methods_say_what_was_done(observed: Opens, 
 
 async def test_calls_that_ask_a_model_are_observed_and_quote_nothing(observed: Opens, recording: Recording) -> None:
     """How long a conversation took to be remembered, and an answer to be written; not what its reader did meanwhile."""
-    updater = ScriptedModel(
-        call("create_active_memory", title="Zeugma", content="A zeugma joins.", why="It is new.", messages=[1]),
-        answer({"why": "A word."}),
-    )
+    updater = ScriptedModel(plan(creates("Zeugma", "A zeugma joins.", 1)))
     retriever = ScriptedModel(answer({"answer": "It joins [1].", "is_known": True}))
     models = AgentModels(memory_update=updater.model, memory_retrieve=retriever.model)
     async with observed(models=models) as memory:

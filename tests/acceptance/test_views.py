@@ -21,9 +21,9 @@ from agent_reminiscence.views import (
     MemoryManifest,
     ReflectionMemory,
     SalienceMemory,
-    Visibility,
 )
 from tests.conftest import TestServer, dsn
+from tests.support.ledger_events import seen_by
 from tests.support.processes import PATIENCE_SECONDS
 from tests.support.steps import all_events
 from tests.support.village import CAST, RUN, SCENE, hashed, live_for, manifest, recalled, views
@@ -96,9 +96,10 @@ async def test_a_context_holds_nothing_that_its_agent_does_not_see(config: MakeC
         context = await ContextBuilder(manifest("mara"), index=everybody).recall(events, SCENE, 60)
         alone = await ContextBuilder(manifest("mara")).recall(events, SCENE, 60)
 
+        seen = seen_by("mara", events)
         for one in (context, alone):
             assert one.shown
-            assert all(Visibility().sees("mara", event) for event in one.shown)
+            assert all(event in seen for event in one.shown)
             assert "secret" not in one.text
         follower = SalienceMemory("mara", 5, index=everybody).follow()
         follower.observe(events)
@@ -106,7 +107,7 @@ async def test_a_context_holds_nothing_that_its_agent_does_not_see(config: MakeC
         assert ranked is not None
         by_id = {event.event_id: event for event in events}
         assert len(ranked) == 5
-        assert all(Visibility().sees("mara", by_id[event_id]) for event_id in ranked)
+        assert all(by_id[event_id] in seen for event_id in ranked)
 
 
 async def test_what_an_agent_does_not_see_does_not_order_what_it_sees(config: MakeConfig) -> None:

@@ -104,6 +104,8 @@ class Row:
     based_on: tuple[int, ...] = ()
     replaces: int | None = None
     contradicts: tuple[int, ...] = ()
+    rests_on: tuple[int, ...] = ()
+    is_public: bool = False
     saying: str = ""
     is_whispered: bool = False
 
@@ -120,6 +122,10 @@ class Row:
             payload["replaces"] = named(self.replaces)
         if self.contradicts:
             payload["contradicts"] = [named(one) for one in self.contradicts]
+        if self.rests_on:
+            payload["rests_on"] = [named(one) for one in self.rests_on]
+        if self.is_public:
+            payload["public"] = True
         return payload
 
 
@@ -141,7 +147,7 @@ def _told(dice: random.Random, size: int) -> list[Row]:
             continue
         earlier = list(enumerate(made, start=1))
         beliefs = [(at, row) for at, row in earlier if row.saying]
-        seen = [at for at, row in earlier if Visibility().sees(event.actor or "", row.event)]
+        seen = [at for at, row in earlier if Visibility().may_name(event.actor or "", row.event)]
         own = [at for at, row in beliefs if row.event.actor == event.actor]
         others = [at for at, row in beliefs if row.event.actor != event.actor]
         made.append(
@@ -150,6 +156,8 @@ def _told(dice: random.Random, size: int) -> list[Row]:
                 based_on=tuple(_named(dice, seen) for _ in range(dice.choice((0, 1, 1, 1, 2, 3)))),
                 replaces=_named(dice, own) if own and dice.random() < 0.4 else None,
                 contradicts=tuple(_named(dice, others) for _ in range(dice.randint(0, 2))) if others else (),
+                rests_on=tuple(_named(dice, seen) for _ in range(dice.choice((0, 0, 1)))),
+                is_public=dice.random() < 0.2,
                 saying=dice.choice(SAYINGS),
                 is_whispered=is_whispered,
             )
@@ -272,7 +280,10 @@ async def test_a_judge_asks_for_beliefs(store: Store) -> None:
     assert [one.text for one in await beliefs.current(tenant, turn=2)] == ["Odo has the key."]
     assert [one.text for one in await beliefs.history(tenant, str(ids[4]))] == ["Odo has the key.", "Ilse has the key."]
     assert [one.event_id for one in await beliefs.evidence(tenant, ids[4])] == [ids[0], ids[3]]
-    assert [one.event_id for one in await beliefs.evidence(tenant, ids[5], reader="judge")] == [ids[4]]
+    assert await beliefs.current(tenant, reader="judge") == ()
+    with pytest.raises(InvalidInputError, match="no belief has the id"):
+        await beliefs.evidence(tenant, ids[5], reader="judge")
+    assert [one.event_id for one in await beliefs.evidence(tenant, ids[5], reader="odo")] == [ids[1]]
     assert await beliefs.holders(tenant, "ilse  HAS the key.") == ("mara",)
     assert [[one.id for one in pair] for pair in await beliefs.conflicts(tenant)] == [[ids[4], ids[5]]]
     assert await beliefs.conflicts(tenant, turn=5) == ()

@@ -16,12 +16,41 @@ def holds(metadata: Mapping[str, Any], path: Sequence[str], operator: str, opera
             return not _is(values, operand)
         case "$in":
             return any(_is(values, one) for one in operand)
+        case "$nin":
+            return not any(_is(values, one) for one in operand)
+        case "$exists":
+            return bool(values) is operand
+        case "$contains":
+            wanted = operand if isinstance(operand, list | tuple) else [operand]
+            return any(isinstance(value, list) for value in values) and all(_is(values, one) for one in wanted)
     kinds: tuple[type, ...] = (str,) if isinstance(operand, str) else (int, float)
     same = [value for value in values if isinstance(value, kinds) and not isinstance(value, bool)]
     return any(
         {"$gt": value > operand, "$gte": value >= operand, "$lt": value < operand, "$lte": value <= operand}[operator]
         for value in same
     )
+
+
+def meets(metadata: Mapping[str, Any], wanted: Mapping[Any, Any], path: Sequence[str] = ()) -> bool:
+    """Whether some metadata meets all that a mapping says, which stands at a path.
+
+    Paths are keys with dots between them, or tuples of keys.
+    """
+    return all(_meets(metadata, key, value, path) for key, value in wanted.items())
+
+
+def _meets(metadata: Mapping[str, Any], key: str | tuple[str, ...], value: Any, path: Sequence[str]) -> bool:
+    match key:
+        case "$and":
+            return all(meets(metadata, one, path) for one in value)
+        case "$or":
+            return any(meets(metadata, one, path) for one in value)
+        case "$not":
+            return not meets(metadata, value, path)
+        case str() if key.startswith("$"):
+            return holds(metadata, path, key, value)
+    longer = (*path, *(key if isinstance(key, tuple) else key.split(".")))
+    return meets(metadata, value, longer) if isinstance(value, Mapping) else holds(metadata, longer, "$eq", value)
 
 
 def _is(values: Sequence[Any], operand: Any) -> bool:

@@ -83,11 +83,37 @@ def without_erased(events: Sequence[Event]) -> list[Event]:
         resting = {
             event.event_id
             for event in events
-            if event.kind == "agent.reflected" and gone & {UUID(one) for one in event.payload.get("based_on", ())}
+            if event.kind == "agent.reflected" and gone & {UUID(one) for one in _grounds(event)}
         }
         if resting <= gone:
             return [one for one in events if one.event_id not in gone and not one.kind.startswith("memory.")]
         gone |= resting
+
+
+def seen_by(agent: str, events: Sequence[Event]) -> list[Event]:
+    """What an agent sees of a ledger, said again, without the order of events: a belief with all its grounds only."""
+    left = {event.event_id: event for event in without_erased(events)}
+
+    def is_seen(event: Event | None) -> bool:
+        if event is None:
+            return False
+        if event.actor == agent:
+            return True
+        if event.kind != "agent.reflected":
+            return event.kind in {"world.observed", "judge.verdict", "user.injected", "run.started"}
+        if event.payload.get("public") is True:
+            return True
+        needed = [*_grounds(event), *([event.payload["replaces"]] if "replaces" in event.payload else ())]
+        named = [left.get(UUID(one)) for one in needed]
+        return bool(_grounds(event)) and all(
+            one is not None and one.position < event.position and is_seen(one) for one in named
+        )
+
+    return [event for event in left.values() if is_seen(event)]
+
+
+def _grounds(event: Event) -> list[str]:
+    return [*event.payload.get("based_on", ()), *event.payload.get("rests_on", ())]
 
 
 def _listed(events: Sequence[Event]) -> set[UUID]:
@@ -121,6 +147,27 @@ def ledgers(draw: st.DrawFn, most: int = 40) -> list[Event]:
             events.append(erase(position, *there, actor=actor))
         else:
             events.append(make_event(position, text, actor=actor, kind=kind, turn=turn))
+    return events
+
+
+@st.composite
+def reflective_ledgers(draw: st.DrawFn) -> list[Event]:
+    """Ledgers whose reflections name any events, also ones they must not, and say anything of who may read them."""
+    events = draw(ledgers())
+    for index, event in enumerate(events):
+        if event.kind != "agent.reflected":
+            continue
+        ids = st.integers(1, len(events)).map(event_id).map(str)
+        payload: dict[str, Any] = {"belief": f"so it is {event.position}", "based_on": draw(st.lists(ids, max_size=2))}
+        if draw(st.booleans()):
+            payload["replaces"] = draw(ids)
+        if draw(st.booleans()):
+            payload["contradicts"] = [draw(ids)]
+        if draw(st.booleans()):
+            payload["rests_on"] = draw(st.lists(ids, max_size=2))
+        if draw(st.booleans()):
+            payload["public"] = draw(st.sampled_from([True, False, False, "yes", 1]))
+        events[index] = event.model_copy(update={"payload": payload})
     return events
 
 

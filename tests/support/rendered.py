@@ -131,8 +131,11 @@ def read_rendering(prompt: str) -> list[Rendered]:
     return read_lines(body)
 
 
-def read_lines(lines: Iterable[str]) -> list[Rendered]:
+def read_lines(lines: Iterable[str], *, usual_source: str = "user") -> list[Rendered]:
     """The passages in the lines within a frame, in their order.
+
+    Args:
+        usual_source: The label of those that have none, unless they are conclusions.
 
     Raises:
         ValueError: A line is nothing that may stand there.
@@ -149,7 +152,7 @@ def read_lines(lines: Iterable[str]) -> list[Rendered]:
         elif label := _LABEL.fullmatch(line):
             if day is None:
                 raise ValueError(f"{line!r} has no heading")
-            passages.append(_read_label(label, day, title, is_concluded=is_concluded))
+            passages.append(_read_label(label, day, title, usual_source, is_concluded=is_concluded))
         elif more := _MORE.fullmatch(line):
             said_on = passages[-1].day if more[1] is None else date.fromisoformat(more[1])
             if more[1] is not None and (_DAYS[said_on.weekday()] != more[2] or said_on == passages[-1].day):
@@ -161,9 +164,9 @@ def read_lines(lines: Iterable[str]) -> list[Rendered]:
     return passages
 
 
-def _read_label(label: re.Match[str], day: date, title: str, *, is_concluded: bool) -> Rendered:
+def _read_label(label: re.Match[str], day: date, title: str, usual_source: str, *, is_concluded: bool) -> Rendered:
     passage = Rendered(int(label[1]), day, title, label[3], is_concluded=is_concluded)
-    passage.source = "model" if is_concluded else "user"
+    passage.source = "model" if is_concluded else usual_source
     for note in re.findall(_NOTED, label[2] or ""):
         kind, _, value = note.partition(" ")
         if kind == "source:":

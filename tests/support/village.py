@@ -99,7 +99,7 @@ async def recalled(memory: AgentMem, events: Sequence[Event]) -> list[object]:
     found: list[object] = []
     for name in CAST:
         index = memory.event_index(RUN, actor=name, kinds=sorted(GLOBAL_KINDS))
-        await index.index([event for event in events if Visibility().sees(name, event)])
+        await index.index(Visibility().visible(name, events))
         found += [
             await SalienceMemory(name, index=index).recall(events, SCENE),
             (await ContextBuilder(manifest(name), token_budget=600, index=index).recall(events, SCENE)).text,

@@ -15,7 +15,17 @@ from numpy.typing import NDArray
 from agent_reminiscence.database.connection import Row, SqlExecutor, Statement
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.database.repositories.arrays import bigint_array, uuid_blob_array
-from agent_reminiscence.domain.attributes import OF_TURN, Attribute, Condition, attributes_of, memory_attributes
+from agent_reminiscence.domain.attributes import (
+    OF_TURN,
+    AllOf,
+    AnyOf,
+    Attribute,
+    Condition,
+    Expression,
+    Not,
+    attributes_of,
+    memory_attributes,
+)
 from agent_reminiscence.domain.canonical import beside_many
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.search import LATEST, SearchRequest
@@ -61,23 +71,29 @@ class FilterRepository:
     """Reads what a filter admits of one tenant."""
 
     async def find_memories(
-        self, db: SqlExecutor, external_id: str, conditions: Sequence[Condition], memory_ids: Sequence[UUID] | None
+        self, db: SqlExecutor, external_id: str, expressions: Sequence[Expression], memory_ids: Sequence[UUID] | None
     ) -> NDArray[np.bytes_]:
-        """Return the ids of the memories for which all conditions hold, 16 bytes each, archived ones included.
+        """Return the ids of the memories for which all expressions hold, 16 bytes each, archived ones included.
 
         Args:
             memory_ids: Only these; None is all.
         """
-        params, wanted = _asked(conditions, first_bit=4)
-        of_all = memory_ids is None and not wanted
-        params |= {
+        asked = _Asked(expressions, first_bit=4)
+        of_all = memory_ids is None and asked.holds_of_nothing
+        params = asked.params | {
             "external_id": external_id,
             "memory_ids": list(memory_ids or ()),
             "of_all": of_all,
-            "wanted": wanted | (memory_ids is not None) | 2 * of_all,
+            # Only conditions that all have to hold are decided where the rows are.
+            "wanted": None if asked.wanted is None else asked.wanted | (memory_ids is not None) | 2 * of_all,
         }
         row = await db.fetch_one(_SQL["find_memories"], params)
-        return np.frombuffer((row and row["memory_ids"]) or b"", "S16")
+        ids = np.frombuffer((row and row["memory_ids"]) or b"", "S16")
+        if asked.wanted is not None:
+            return ids
+        bits = np.frombuffer((row and row["bits"]) or b"", ">i8").astype(np.int64)
+        admitted = asked.hold(bits)
+        return ids[admitted if memory_ids is None else admitted & (bits & 1 == 1)]
 
     def holding(self, external_id: str, condition: Condition, *, most: int) -> Statement:
         """The statement that tells whether a condition holds for more than `most` values in one of its ranges.
@@ -91,18 +107,18 @@ class FilterRepository:
         return bool(rows and rows[0]["has_more"])
 
     async def find_turns(
-        self, db: SqlExecutor, external_id: str, conditions: Sequence[Condition]
+        self, db: SqlExecutor, external_id: str, expressions: Sequence[Expression]
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_], bool]:
-        """Return the chunks from turns for which any range of a condition holds, and which of them meet all conditions.
+        """Return the chunks from turns for which a condition holds, and for which of them all expressions do.
 
         Returns:
-            The third is whether a chunk that is not among them meets all, too.
+            The third is whether they hold for a chunk that is not among them, too.
         """
-        params, wanted = _asked(conditions, first_bit=1)
-        row = await db.fetch_one(_SQL["find_turns"], params | {"external_id": external_id})
+        asked = _Asked(expressions, first_bit=1)
+        row = await db.fetch_one(_SQL["find_turns"], asked.params | {"external_id": external_id})
         numbers = np.frombuffer((row and row["numbers"]) or b"", ">i8").astype(np.int64)
         bits = np.frombuffer((row and row["bits"]) or b"", ">i8").astype(np.int64)
-        return numbers, bits == wanted, not wanted
+        return numbers, asked.hold(bits), asked.holds_of_nothing
 
     async def find_passing(self, db: SqlExecutor, request: SearchRequest, *, most: int | None = None) -> PassingChunks:
         """Return the chunks that the filter's conditions on passages admit, except those on turns.
@@ -212,11 +228,53 @@ def passing_params(request: SearchRequest) -> dict[str, Any]:
     }
 
 
-def _asked(conditions: Sequence[Condition], *, first_bit: int) -> tuple[dict[str, Any], int]:
-    """The ranges of conditions as parameters, and the bits of those conditions for which one has to hold."""
-    bits = [first_bit << index for index, condition in enumerate(conditions) for _ in condition.ranges]
-    wanted = sum(first_bit << index for index, condition in enumerate(conditions) if not condition.is_negated)
-    return {"bits": bits} | _ranges(conditions), wanted
+class _Asked:
+    """Expressions as parameters of a statement, which gives each condition in them a bit.
+
+    Args:
+        expressions: All have to hold.
+        first_bit: Of the first condition.
+
+    Attributes:
+        params: The ranges of the conditions, each with its bit.
+        wanted: The bits that have to be set, and no others, if all expressions are conditions; otherwise None.
+        holds_of_nothing: Whether the expressions hold where no condition's range has a value.
+    """
+
+    def __init__(self, expressions: Sequence[Expression], *, first_bit: int) -> None:
+        self._expressions = expressions
+        conditions = list(dict.fromkeys(one for expression in expressions for one in expression.conditions))
+        self._bits = {condition: first_bit << index for index, condition in enumerate(conditions)}
+        bits = [self._bits[condition] for condition in conditions for _ in condition.ranges]
+        self.params = {"bits": bits} | _ranges(conditions)
+        self.wanted = (
+            sum(bit for condition, bit in self._bits.items() if not condition.is_negated)
+            if all(isinstance(one, Condition) for one in expressions)
+            else None
+        )
+        self.holds_of_nothing = all(expression.holds({}) for expression in expressions)
+
+    def hold(self, bits: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """For which bits all expressions hold."""
+        return self._all(self._expressions, bits)
+
+    def _all(self, expressions: Sequence[Expression], bits: NDArray[np.int64]) -> NDArray[np.bool_]:
+        held = np.ones(len(bits), np.bool_)
+        for expression in expressions:
+            held &= self._holds(expression, bits)
+        return held
+
+    def _holds(self, expression: Expression, bits: NDArray[np.int64]) -> NDArray[np.bool_]:
+        match expression:
+            case Condition():
+                is_there: NDArray[np.bool_] = bits & self._bits[expression] != 0
+                return ~is_there if expression.is_negated else is_there
+            case AllOf(parts):
+                return self._all(parts, bits)
+            case AnyOf(parts):
+                return ~self._all([Not(part) for part in parts], bits)
+            case Not(part):
+                return ~self._holds(part, bits)
 
 
 def _ranges(conditions: Sequence[Condition]) -> dict[str, Any]:

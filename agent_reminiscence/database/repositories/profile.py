@@ -139,6 +139,13 @@ class ProfileRepository:
         row = await db.fetch_one(_SQL["was_erased_since"], {"external_id": external_id, "position": position})
         return row is not None and bool(row["was_erased"])
 
+    async def has_changed_between(self, db: SqlExecutor, external_id: str, *, after: int, until: int) -> bool:
+        """Whether anything that a text could say has changed after position `after`, up to `until`."""
+        row = await db.fetch_one(
+            _SQL["has_changed_between"], {"external_id": external_id, "after": after, "until": until}
+        )
+        return row is not None and bool(row["has_changed"])
+
     async def find_speakers(self, db: SqlExecutor, external_id: str, speaker_keys: Sequence[str]) -> set[str]:
         """Return which of these folded names somebody has spoken under."""
         params = {"external_id": external_id, "speaker_keys": list(speaker_keys)}

@@ -71,6 +71,11 @@ class RememberingRepository:
         row = await db.fetch_one(_SQL["find_read"], {"external_id": external_id, "conversation_id": conversation_id})
         return 0 if row is None else int(row["through"])
 
+    async def find_off_record(self, db: SqlExecutor, external_id: str, conversation_id: str) -> datetime | None:
+        """Return when a conversation's last read turn was said, if it was off the record; else None."""
+        row = await db.fetch_one(_SQL["find_read"], {"external_id": external_id, "conversation_id": conversation_id})
+        return None if row is None else row["off_record_at"]
+
     async def read_said(
         self, db: SqlExecutor, external_id: str, keys: ConversationKeys, *, after: int, now: datetime, limit: int
     ) -> list[SaidEvent]:

@@ -113,7 +113,8 @@ def filter_beside(run_ids: Sequence[str], where: Filter | None = None) -> Filter
     Args:
         where: What it has to pass as well.
     """
-    room = MAX_CONDITIONS - (0 if where is None else len(where.turn_conditions))
+    asked = () if where is None else where.turn_conditions
+    room = MAX_CONDITIONS - sum(len(one.conditions) for one in asked)
     last = run_ids[max(0, len(run_ids) - room) :]
     conditions: dict[str | tuple[str, ...], Any] = {(RUNS, run_id): {"$ne": True} for run_id in last}
     if not conditions:

@@ -46,7 +46,7 @@ async def show(visit: Visit) -> Response:
             raise InvalidInputError(f"view must be one of {', '.join(VIEWS)}, not {view!r}")
         if agent is not None:
             visibility = _visibility(given.words("global_kinds"))
-            visible = sum(visibility.sees(agent, event) and not event.is_erased for event in events)
+            visible = len(visibility.visible(agent, events))
             scene, window = given.text("scene") or "", given.number("window", 8)
             turn = given.number("turn")
             if view == "recent":

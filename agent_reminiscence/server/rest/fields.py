@@ -175,7 +175,8 @@ class Where(Body):
     """Which memories and passages count; all conditions have to hold, and a field left out holds for all.
 
     A list holds if one of its values does. Conditions on metadata are given by path, `{"project.name": "x"}`, or
-    nested. The value is what is to be there, or an object of `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte` and `$in`.
+    nested. The value is what is to be there, or an object of `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`, `$in`, `$nin`,
+    `$exists` and `$contains`. `$or` and `$and` take a list of such objects, `$not` takes one.
     """
 
     conversation_ids: _Several[Id] | None = Field(

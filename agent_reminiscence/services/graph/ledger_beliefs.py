@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 from uuid import UUID
 
 from agent_reminiscence.database.repositories.graph.store import GraphStore
-from agent_reminiscence.domain.belief import Belief
+from agent_reminiscence.domain.belief import Belief, StatedBelief
 from agent_reminiscence.domain.canonical import beside_many
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.resilience.retries import repeated
@@ -33,6 +33,7 @@ class LedgerBeliefs:
     def __init__(self, runtime: Runtime, graph: GraphStore) -> None:
         self._store = runtime.store
         self._ledger = runtime.repositories.events
+        self._reflections = runtime.repositories.reflections
         self._graph = graph
 
     async def current(
@@ -58,7 +59,7 @@ class LedgerBeliefs:
         """
         tenant = validation.external_id(external_id)
         agent, when, who = validation.optional_identifier("agent_name", agent_name), _turn(turn), _reader(reader)
-        return await self._ask(tenant, visibility, lambda all_: all_.current(agent, turn=when, reader=who))
+        return await self._ask(tenant, visibility, who, lambda all_: all_.current(agent, turn=when, reader=who))
 
     async def history(
         self,
@@ -80,7 +81,7 @@ class LedgerBeliefs:
         """
         tenant = validation.external_id(external_id)
         wanted, who = validation.belief_id(belief_id), _reader(reader)
-        return await self._ask(tenant, visibility, lambda all_: all_.history(wanted, reader=who))
+        return await self._ask(tenant, visibility, who, lambda all_: all_.history(wanted, reader=who))
 
     async def evidence(
         self,
@@ -104,9 +105,14 @@ class LedgerBeliefs:
         """
         tenant = validation.external_id(external_id)
         wanted, who = validation.belief_id(belief_id), _reader(reader)
-        sees = visibility or Visibility()
-        belief = await self._ask(tenant, sees, lambda all_: all_.find(wanted, reader=who))
-        return Beliefs(sees).shown(await self._read(tenant, set(belief.based_on)), reader=who)
+        belief, seen = await self._ask(
+            tenant,
+            visibility,
+            who,
+            lambda all_: (all_.find(wanted, reader=who), None if who is None else all_.seen_by(who)),
+        )
+        evidence = await self._read(tenant, set(belief.based_on))
+        return tuple(event for event in evidence if seen is None or event.event_id in seen)
 
     async def holders(
         self,
@@ -128,7 +134,7 @@ class LedgerBeliefs:
         """
         tenant, words = validation.external_id(external_id), validation.query(text, "text")
         when, who = _turn(turn), _reader(reader)
-        return await self._ask(tenant, visibility, lambda all_: all_.holders(words, turn=when, reader=who))
+        return await self._ask(tenant, visibility, who, lambda all_: all_.holders(words, turn=when, reader=who))
 
     async def conflicts(
         self,
@@ -149,17 +155,30 @@ class LedgerBeliefs:
         """
         tenant = validation.external_id(external_id)
         when, who = _turn(turn), _reader(reader)
-        return await self._ask(tenant, visibility, lambda all_: all_.conflicts(turn=when, reader=who))
+        return await self._ask(tenant, visibility, who, lambda all_: all_.conflicts(turn=when, reader=who))
 
-    async def _ask[T](self, external_id: str, visibility: Visibility | None, ask: Callable[[Beliefs], T]) -> T:
-        """The answer of everything that is believed in a ledger."""
+    async def _ask[T](
+        self, external_id: str, visibility: Visibility | None, reader: str | None, ask: Callable[[Beliefs], T]
+    ) -> T:
+        """The answer of everything that is believed in a ledger, of which a reader sees a part."""
         sees = visibility or Visibility()
 
         async def read() -> T:
             stated = await self._graph.read_beliefs(external_id)
-            return await beside_many(lambda: ask(Beliefs.among(stated, sees)), items=len(stated))
+            heads = [] if reader is None else await self._read_grounds(external_id, stated)
+
+            def answer() -> T:
+                seen = frozenset() if reader is None else frozenset(one.event_id for one in sees.visible(reader, heads))
+                return ask(Beliefs.among(stated, sees, lambda _: seen))
+
+            return await beside_many(answer, items=len(stated))
 
         return await repeated(read, operation="read_beliefs", external_id=external_id)
+
+    async def _read_grounds(self, external_id: str, stated: Sequence[StatedBelief]) -> list[Event]:
+        """What decides who sees some beliefs; from the ledger, which knows what each rests on."""
+        async with self._store.transaction(external_id, read_only=True) as db:
+            return await self._reflections.read_grounds(db, external_id, {one.id for one in stated})
 
     async def _read(self, external_id: str, event_ids: Collection[UUID]) -> list[Event]:
         async def read() -> list[Event]:

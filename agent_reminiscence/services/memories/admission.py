@@ -205,7 +205,8 @@ def sole_condition(request: SearchRequest) -> Condition | None:
     where = request.where
     if where is None or where.memory_ids is not None or len(conditions := where.memory_conditions) != 1:
         return None
-    return None if conditions[0].is_negated else conditions[0]
+    sole = conditions[0]
+    return sole if isinstance(sole, Condition) and not sole.is_negated else None
 
 
 async def list_memories(

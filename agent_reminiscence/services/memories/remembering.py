@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from agent_reminiscence.agents.plans import CreateIntent, Said, UpdateIntent
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.conversation_key import ConversationKeys
-from agent_reminiscence.domain.memory import MemorySelection
+from agent_reminiscence.domain.memory import ActiveMemory, MemorySelection
 from agent_reminiscence.domain.remembering import RememberedChange, RememberReport
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import (
+    AgentError,
     ConfigurationError,
     InvalidInputError,
     MemoryNotFoundError,
@@ -26,6 +27,8 @@ from agent_reminiscence.exceptions import (
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.requests import CreateRequest, UpdateRequest
 from agent_reminiscence.services.memories.manager import MemoryManager
+from agent_reminiscence.services.memories.off_record import keep_on_record
+from agent_reminiscence.services.memories.turn_recording import TurnRecorder
 from agent_reminiscence.services.model_budget import ModelBudget, OutOfTokensError
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.text.folding import fold_text
@@ -56,6 +59,8 @@ class RememberRequest:
         is_dry_run: Whether to only report what would be done.
         besides_conversations: Whether the memories that conversations are recorded in do not count: they are neither
             shown nor changed, and what only they say is not known yet.
+        off_at: When what came before in the conversation was said, if it was off the record.
+        records_on_failure: Whether to record the turns in `conversation_id` where the model gives no usable answer.
         check: Called before each write; an error ends them.
     """
 
@@ -67,6 +72,8 @@ class RememberRequest:
     conversation_id: str | None
     is_dry_run: bool
     besides_conversations: bool = False
+    off_at: datetime | None = None
+    records_on_failure: bool = False
     check: Callable[[], Awaitable[None]] | None = None
 
 
@@ -91,6 +98,7 @@ class RememberingService:
         self._scrubber = runtime.scrubber
         self._budget = budget
         self._model = model
+        self._recorder = TurnRecorder(manager.talks, runtime.clock)
         self._telemetry = runtime.telemetry
 
     @property
@@ -104,7 +112,8 @@ class RememberingService:
         Raises:
             InvalidInputError: An identifier looks like a secret; no model is asked.
             ConfigurationError: No model is configured.
-            AgentError: The model gave no usable answer, or the day's tokens are used up; nothing is written.
+            AgentError: The model gave no usable answer, or the day's tokens are used up; nothing is written. Not if
+                the turns are to be recorded then.
             RedactionError: Your redactor failed; nothing is written.
             StoreError: The store is unavailable; what was already written stays.
         """
@@ -132,15 +141,51 @@ class RememberingService:
             memories = [memory for memory in memories if ConversationKeys.of(memory.key) is None]
         # In a thread, here and in the comparison, because memories and conversations may be long.
         stored = await asyncio.to_thread(lambda: [_Stored.of(memory.content) for memory in memories])
-        said = await self._prepare(request, stored)
+        on_record = keep_on_record(request.said, request.off_at)
+        said = await self._prepare(request, on_record.said, stored)
         report = RememberReport(
             external_id=request.external_id,
             why="",
             messages=len(said),
             recalled_messages=sum(one.is_recalled for one in said),
+            off_record_messages=on_record.left_out,
         )
         if all(one.is_recalled or is_small_talk(one.text) for one in said):
-            return report.model_copy(update={"why": "Everything said is already stored or trivial."})
+            return report.model_copy(update={"why": "Everything said is already stored, trivial or off the record."})
+        try:
+            return await self._ask(request, report, said, memories, stored, self._model)
+        except AgentError as error:
+            if not request.records_on_failure or request.is_dry_run:
+                raise
+            failure = str(error)
+        assert request.conversation_id is not None, "recording was asked for without a conversation"
+        recorded = await self._recorder.record(
+            request.external_id,
+            request.conversation_id,
+            # What only quotes memory is stored already.
+            [one for one in said if not one.is_recalled],
+            occurred_at=request.occurred_at,
+            actor=request.actor,
+        )
+        return report.model_copy(
+            update={
+                "why": "The model gave no usable answer; the turns were recorded as they were said.",
+                "failure": failure,
+                "recorded_in": request.conversation_id,
+                "recorded_turns": recorded,
+            }
+        )
+
+    async def _ask(
+        self,
+        request: RememberRequest,
+        report: RememberReport,
+        said: Sequence[Said],
+        memories: Sequence[ActiveMemory],
+        stored: Sequence[_Stored],
+        model: Model,
+    ) -> RememberReport:
+        """Ask the model and write what it proposes."""
         limits = await self._budget.limits(request.external_id)
         if limits is None:
             raise OutOfTokensError
@@ -148,35 +193,48 @@ class RememberingService:
         # Imported here because it takes most of a second the first time.
         from agent_reminiscence.agents.memory_updater import UpdaterDeps, make_prompt, updater_agent
         from agent_reminiscence.agents.running import run_agent
+        from agent_reminiscence.agents.updater_memories import choose_memories
+        from agent_reminiscence.agents.updater_mending import UpdaterMaterial
 
-        async def is_known(text: str) -> bool:
-            return (await self._are_stored(request, [text], stored))[0]
+        async def are_known(texts: Sequence[str]) -> Sequence[bool]:
+            return await self._are_stored(request, texts, stored)
 
-        passages = await self._manager.get_passages(request.external_id, memories)
-        deps = UpdaterDeps(said=said, memories=memories, check=_check, is_known=is_known, passages=passages)
+        # A transcript is what was said, and no model changes that.
+        notes = [memory for memory in memories if ConversationKeys.of(memory.key) is None]
+        passages = await self._manager.get_passages(request.external_id, notes)
+        shown = await asyncio.to_thread(choose_memories, notes, passages, said)
+        deps = UpdaterDeps(
+            UpdaterMaterial(said=said, shown=shown, memories=memories, check=_check, are_known=are_known)
+        )
         names = [] if request.user_name is None else await self._scrubber.scrub_texts([request.user_name])
-        prompt = make_prompt(said, request.occurred_at or self._clock(), *names)
+        at = request.occurred_at or self._clock()
+        prompt = make_prompt(said, at, *names, shown=shown, memories_left_out=len(notes) - len(shown))
         async with self._budget.metered(request.external_id, AGENT) as meter:
-            answered = await run_agent(
-                updater_agent(), prompt, model=self._model, deps=deps, limits=limits, meter=meter
-            )
+            answered = await run_agent(updater_agent(), prompt, model=model, deps=deps, limits=limits, meter=meter)
         # Redact all before writing the first: if the redactor fails on the last, nothing has been written.
         writes = [await self._scrubber.scrub(_write(request, intent)) for intent in deps.plan.intents]
         changes = [
             await self._apply(write, intent, request) for write, intent in zip(writes, deps.plan.intents, strict=True)
         ]
+        replaced = {
+            change.memory_id
+            for change, intent in zip(changes, deps.plan.intents, strict=True)
+            if change.outcome != "refused" and isinstance(intent, UpdateIntent) and intent.replaces
+        }
         return report.model_copy(
             update={
                 "changes": tuple(changes),
-                "deletion_requests": tuple(deps.plan.deletions),
-                "why": answered.output.why,
+                "deletion_requests": tuple(
+                    one.model_copy(update={"is_replaced": bool(one.memory_ids) and replaced.issuperset(one.memory_ids)})
+                    for one in deps.plan.deletions
+                ),
+                "why": answered.output.why or "The model gives no reason.",
                 "usage": answered.usage,
             }
         )
 
-    async def _prepare(self, request: RememberRequest, stored: Sequence[_Stored]) -> list[Said]:
+    async def _prepare(self, request: RememberRequest, said: Sequence[Said], stored: Sequence[_Stored]) -> list[Said]:
         """Redact messages before any model sees them, and mark those that only quote memory."""
-        said = request.said
         texts = await self._scrubber.scrub_texts([one.text for one in said])
         clean = [replace(one, text=text) for one, text in zip(said, texts, strict=True)]
         # People who repeat something mean it again; tools that show memory and assistants that quote it do not.

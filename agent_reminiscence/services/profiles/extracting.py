@@ -50,18 +50,37 @@ class ProfileExtractor:
         Raises:
             StoreError: The store is unavailable.
         """
-        asked = await self._ask(external_id, profile.question)
+        sentences = await self.choose(external_id, profile.question, max_tokens=profile.max_tokens, now=now)
+        lines = [
+            Line(
+                _line(sentence),
+                (ProfileCitation(memory_id=sentence.memory_id, chunk_id=sentence.chunk_id),),
+                (sentence.source,),
+            )
+            for sentence in sentences
+        ]
+        rests_on = frozenset(sentence.memory_id for sentence in sentences)
+        return ProfileDraft(made_by="extractive", lines=lines, rests_on=rests_on)
+
+    async def choose(self, external_id: str, question: str, *, max_tokens: int, now: datetime) -> list[Sentence]:
+        """The sentences of what memory holds at `now` that answer a question best, the best first.
+
+        Args:
+            max_tokens: Of all of them, each with its date.
+
+        Raises:
+            StoreError: The store is unavailable.
+        """
+        asked = await self._ask(external_id, question)
         async with self._store.transaction(external_id, read_only=True) as db:
-            speakers, entities = await self._find_named(db, external_id, profile.question)
+            speakers, entities = await self._find_named(db, external_id, question)
             names = await self._profiles.find_name_keys(db, external_id, entities)
             statements = await self._profiles.find_statements(
                 db, external_id, now=now, speaker_keys=sorted(speakers), entity_ids=entities, limit=READ_CHUNKS
             )
         about = _About(speakers, frozenset({*names, *speakers}))
         # In a thread: choosing from thousands of sentences takes up to a second.
-        lines = await asyncio.to_thread(_choose, statements, about, asked, profile.max_tokens)
-        rests_on = frozenset(one.memory_id for line in lines for one in line.citations)
-        return ProfileDraft(made_by="extractive", lines=lines, rests_on=rests_on)
+        return await asyncio.to_thread(_choose, statements, about, asked, max_tokens)
 
     async def _ask(self, external_id: str, question: str) -> Mapping[UUID, float]:
         """How well chunks answer the question, 0 to 1."""
@@ -114,7 +133,7 @@ class _About:
 
 def _choose(
     statements: Sequence[LiveStatement], about: _About, asked: Mapping[UUID, float], max_tokens: int
-) -> list[Line]:
+) -> list[Sentence]:
     sentences = [
         Sentence(
             text=text,
@@ -135,14 +154,7 @@ def _choose(
         if about.concerns(statement, text)
     ]
     costs = count_lines([_line(sentence) for sentence in sentences])
-    return [
-        Line(
-            _line(sentence),
-            (ProfileCitation(memory_id=sentence.memory_id, chunk_id=sentence.chunk_id),),
-            (sentence.source,),
-        )
-        for sentence in choose(sentences, max_tokens, costs)
-    ]
+    return choose(sentences, max_tokens, costs)
 
 
 def _line(sentence: Sentence) -> str:

@@ -81,7 +81,7 @@ class ProfileRefresher:
         resume_at: datetime | None = None
         for name in await self.find_due(external_id):
             try:
-                await self.refresh(external_id, name)
+                await self._refresh(external_id, name, if_due=True)
             except ProfileNotFoundError:
                 # Removed meanwhile.
                 continue
@@ -129,15 +129,36 @@ class ProfileRefresher:
             AgentError: The model gave no usable text, or the day's tokens are used up; the former text stays.
             StoreError: The store is unavailable.
         """
+        return await self._refresh(external_id, name)
+
+    async def _refresh(self, external_id: str, name: str, *, if_due: bool = False) -> Profile:
+        """See `refresh`.
+
+        Args:
+            if_due: Whether to leave a text that is no longer due when a model's turn has come.
+        """
         if self._writer is None:
             return await self._quote(external_id, name)
         asked_at, profile = await self._read(external_id, name)
         async with self._turns.hold(external_id):
             now_at, now = await self._read(external_id, name)
-            if now.definition == profile.definition and (now.written_from or -1) >= asked_at:
-                # Another process wrote it while this one waited for its turn.
+            # Another process may have written it while this one waited for its turn.
+            if await self._was_written(external_id, profile, now, asked_at):
+                return now
+            if if_due and name not in await self.find_due(external_id):
                 return now
             return await self._ask(external_id, now, now_at, self._writer)
+
+    async def _was_written(self, external_id: str, before: Profile, now: Profile, asked_at: int) -> bool:
+        """Whether a text of the same question was written meanwhile that knows all that was known at `asked_at`."""
+        if now.written_from is None or now.definition != before.definition:
+            return False
+        if now.written_from >= asked_at:
+            return True
+        if now.written_at == before.written_at:
+            return False
+        async with self._store.transaction(external_id, read_only=True) as db:
+            return not await self._profiles.has_changed_between(db, external_id, after=now.written_from, until=asked_at)
 
     async def _read(self, external_id: str, name: str) -> tuple[int, Profile]:
         """The ledger's head, and a profile as it is then."""

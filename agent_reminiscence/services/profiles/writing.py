@@ -11,7 +11,7 @@ from uuid import UUID
 
 from agent_reminiscence.agents.model_call import Meter
 from agent_reminiscence.agents.models import AgentLimits
-from agent_reminiscence.config.constants import BUDGET_RESULTS, TIERS, Tier
+from agent_reminiscence.config.constants import BUDGET_RESULTS
 from agent_reminiscence.domain.payloads import ProfileCitation
 from agent_reminiscence.domain.profile import Profile
 from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
@@ -21,6 +21,7 @@ from agent_reminiscence.exceptions import AgentError, RedactionError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.model_budget import ModelBudget
 from agent_reminiscence.services.profiles.draft import Line, ProfileDraft, fit
+from agent_reminiscence.services.profiles.extracting import ProfileExtractor
 from agent_reminiscence.services.recall.neighbours import NeighbourReader
 from agent_reminiscence.services.recall.retrieval import RetrievalService
 from agent_reminiscence.services.runtime import Runtime
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
 AGENT: Final = "profile_writer"
 # With fewer tokens a model could not even read the question and a passage.
 MIN_REFRESH_TOKENS: Final = 2_000
-# What the model is shown with the question: so many tokens of passages, and at most this share of what it may use.
+# What the model is shown with the question: so many passages, of so many tokens, and at most this share of what it may
+# use.
+SHOWN_PASSAGES: Final = 40
 SHOWN_TOKENS: Final = 4_000
 SHOWN_SHARE: Final = 0.25
 
@@ -74,11 +77,13 @@ class ProfileWriter:
         runtime: Runtime,
         retrieval: RetrievalService,
         neighbours: NeighbourReader,
+        extractor: ProfileExtractor,
         budget: ModelBudget,
         model: Model,
     ) -> None:
         self._retrieval = retrieval
         self._neighbours = neighbours
+        self._extractor = extractor
         self._budget = budget
         self._model = model
         self._scrubber = runtime.scrubber
@@ -130,22 +135,20 @@ class ProfileWriter:
             # Nobody has asked: being quoted in a profile must not make a passage more important.
             counts_as_use=False,
         )
-        found = writing.show(await self._retrieval.retrieve(request))
+        found = writing.show(await self._find(request, now=now))
         if not found.hits and any(one.reason == "token_budget" for one in found.omitted):
             raise AgentError("the tokens of a refresh are too few to show the model a passage; raise refresh_tokens")
         if not found.hits:
             # A model could only make something up.
             return ProfileDraft(made_by="model")
 
-        async def search(query: str, tiers: Sequence[Tier]) -> RetrievalResult:
-            return writing.show(
-                await self._retrieval.retrieve(replace(request, query=validation.query(query), tiers=tiers))
-            )
+        async def search(query: str) -> RetrievalResult:
+            return writing.show(await self._retrieval.retrieve(replace(request, query=validation.query(query))))
 
         async def read_around(memory_id: UUID, chunk_ids: Sequence[UUID]) -> Sequence[SearchHit]:
             return writing.show_hits(await self._neighbours.read(request, memory_id, chunk_ids))
 
-        deps = RetrieverDeps(search=search, read_around=read_around, tiers=TIERS)
+        deps = RetrieverDeps(search=search, read_around=read_around)
         answered = await run_agent(
             profile_agent(),
             make_prompt(deps, found, profile.question, max_tokens=profile.max_tokens, now=now),
@@ -170,6 +173,25 @@ class ProfileWriter:
             prompt=writing.meter.prompt,
         )
 
+    async def _find(self, request: SearchRequest, *, now: datetime) -> RetrievalResult:
+        """What to show first: the passages of an extract, then what recall finds for the question.
+
+        Recall alone brings what resembles the question, and "What matters to Robin?" resembles small talk.
+        """
+        found = await self._retrieval.retrieve(request)
+        budget = request.token_budget or 0
+        sentences = await self._extractor.choose(request.external_id, request.query, max_tokens=budget, now=now)
+        chosen = list(dict.fromkeys(sentence.chunk_id for sentence in sentences))[:SHOWN_PASSAGES]
+        hits = {hit.chunk_id: hit for hit in await self._neighbours.read_chosen(request, chosen)}
+        for hit in found.hits:
+            hits.setdefault(hit.chunk_id, hit)
+        shown: list[SearchHit] = []
+        for hit in list(hits.values())[:SHOWN_PASSAGES]:
+            budget -= hit.tokens
+            if budget >= 0:
+                shown.append(hit)
+        return found.model_copy(update={"hits": tuple(sorted(shown, key=_said))})
+
     async def _check(self, texts: Sequence[str]) -> None:
         """Refuse a text that holds what the redactor removes: a model may join parts of passages into a secret."""
         try:
@@ -178,6 +200,11 @@ class ProfileWriter:
             raise AgentError("the text of a profile cannot be checked by the redactor") from None
         if not is_clean:
             raise AgentError("the model wrote something that the redactor removes")
+
+
+def _said(hit: SearchHit) -> tuple[datetime, UUID]:
+    """Where a passage stands in time."""
+    return hit.said_at, hit.chunk_id
 
 
 def _lines(answer: RetrievalAnswer, deps: RetrieverDeps, writing: Writing) -> list[Line]:

@@ -1,4 +1,4 @@
-"""Reads what stands before and after a passage in its text."""
+"""Reads passages by their ids: some that were chosen, or what stands before and after them in their text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NONE: Final = np.zeros(0, dtype=np.int64)
 
 
 class NeighbourReader:
-    """Reads the neighbours of passages, and only those that a search by the same request could return."""
+    """Reads passages and their neighbours, and only those that a search by the same request could return."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._store = runtime.store
@@ -50,10 +50,29 @@ class NeighbourReader:
         Raises:
             StoreError: The store is unavailable.
         """
+        return await self._hits(request, chunk_ids, memory_id=memory_id)
+
+    async def read_chosen(self, request: SearchRequest, chunk_ids: Sequence[UUID]) -> list[SearchHit]:
+        """Return some chunks as they are now, of any memories, in the order of `chunk_ids`.
+
+        Those that a search by the same request could not return are left out. Their scores and matches are 0.
+
+        Args:
+            request: Not of a past moment.
+
+        Raises:
+            StoreError: The store is unavailable.
+        """
+        return await self._hits(request, chunk_ids)
+
+    async def _hits(
+        self, request: SearchRequest, chunk_ids: Sequence[UUID], *, memory_id: UUID | None = None
+    ) -> list[SearchHit]:
+        """See `read`; without a memory, see `read_chosen`."""
         request = request.read_at(self._clock())
         rows = await repeated(
             lambda: self._read(request, memory_id, chunk_ids),
-            operation="read_neighbours",
+            operation="read_passages",
             external_id=request.external_id,
         )
         tokens = count_tokens_batch([row["content"] for row in rows])
@@ -62,9 +81,13 @@ class NeighbourReader:
             for row, count in zip(rows, tokens, strict=True)
         ]
 
-    async def _read(self, request: SearchRequest, memory_id: UUID, chunk_ids: Sequence[UUID]) -> list[Row]:
+    async def _read(self, request: SearchRequest, memory_id: UUID | None, chunk_ids: Sequence[UUID]) -> list[Row]:
         async with self._store.transaction(request.external_id, read_only=True) as db:
-            near = await self._near(db, request, memory_id, chunk_ids)
+            if memory_id is None:
+                known = await self._filters.find_numbers(db, request.external_id, chunk_ids)
+                near = [known[chunk_id] for chunk_id in chunk_ids if chunk_id in known]
+            else:
+                near = await self._near(db, request, memory_id, chunk_ids)
             admission = await Admission.open(db, self._filters, request)
             numbers = np.array(near, dtype=np.int64)
             if admission is None or request.is_past:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent_reminiscence.agents.model_call import AgentFailedError
-from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.domain.retrieval import CitedPassage, Omission, RetrievalResult, Synthesis, Usage
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.exceptions import ConfigurationError, RedactionError, StoreError
@@ -170,19 +169,16 @@ class SynthesisService:
         from agent_reminiscence.agents.memory_retriever import RetrieverDeps
 
         return RetrieverDeps(
-            search=lambda query, tiers: self._search(request, query, tiers),
+            search=lambda query: self._search(request, query),
             read_around=lambda memory_id, chunk_ids: self._neighbours.read(request, memory_id, chunk_ids),
-            tiers=tuple(request.tiers),
         )
 
-    async def _search(self, request: SearchRequest, query: str, tiers: Sequence[Tier]) -> RetrievalResult:
-        """Recall for another question of the same caller, in allowed tiers only."""
-        allowed = [tier for tier in tiers if tier in request.tiers]
+    async def _search(self, request: SearchRequest, query: str) -> RetrievalResult:
+        """Recall for another question of the same caller."""
         return await self._retrieval.retrieve(
             replace(
                 request,
                 query=validation.query(query),
-                tiers=allowed,
                 counts_as_use=False,
                 profile=None,
                 # It belongs to the caller's own question.

@@ -13,9 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent_reminiscence.config.constants import BACKFILL_CHUNKS
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.chunk_vector import StoredVectors
 from agent_reminiscence.database.repositories.event_index import NewVector, Searched
+from agent_reminiscence.database.repositories.reflection import Onlooker
 from agent_reminiscence.database.repositories.search import FoundTerm
+from agent_reminiscence.domain.belief import REFLECTED
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.event import Event, is_user_kind
 from agent_reminiscence.domain.event_text import EVENT_LANGUAGE, indexed_event_text
@@ -30,11 +33,14 @@ from agent_reminiscence.services.recall.ranking import Vectors, rank
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.services.vectors.norms import INLINE_CHUNKS, window_norms
+from agent_reminiscence.views.visibility import Visibility
 
 _logger = logging.getLogger("agent_reminiscence.events")
 
 # How many events are looked up at once.
 _LOOKED_UP: Final = 5_000
+# More reflections than there are.
+_ALL: Final = 2**31 - 1
 _LANGUAGES: Final = (EVENT_LANGUAGE,)
 
 
@@ -45,6 +51,7 @@ class EventSearch:
         self._store = runtime.store
         self._ledger = runtime.repositories.events
         self._index = runtime.repositories.tables.event_index
+        self._reflections = runtime.repositories.reflections
         self._scrubber = runtime.scrubber
         self._clock = runtime.clock
         self._embedding = embedding
@@ -150,7 +157,10 @@ class EventSearch:
         generation = self._embedding.generations.current
         async with self._store.transaction(external_id, read_only=True) as db:
             layout = await self._index.read_layout(db, external_id, searched)
-            if among is not None:
+            if among is None:
+                hidden = [chunk_number(position, 0) for position in await self._hidden(db, external_id, searched)]
+                layout = layout[~np.isin(layout["number"], hidden)]
+            else:
                 # Nothing else may count, neither as a neighbour nor in how rare a word is: what an agent does not see
                 # must not be told by the order of what it sees.
                 layout = layout[np.isin(layout["number"], [chunk_number(position, 0) for position in among])]
@@ -191,6 +201,17 @@ class EventSearch:
         positions = await asyncio.to_thread(compare_and_rank) if is_long else compare_and_rank()
         async with self._store.transaction(external_id, read_only=True) as db:
             return await self._ledger.read_at(db, external_id, positions)
+
+    async def _hidden(self, db: SqlExecutor, external_id: str, searched: Searched) -> list[int]:
+        """The positions of other agents' reflections that the one who searches does not see."""
+        if searched.actor is None or REFLECTED not in searched.kinds:
+            return []
+        sees = Visibility(global_kinds=frozenset(kind for kind in searched.kinds if is_user_kind(kind)))
+        onlooker = Onlooker(external_id, searched.actor, searched.kinds)
+        written = await self._reflections.read_others(db, onlooker, limit=_ALL)
+        heads = await self._reflections.read_grounds(db, external_id, {event.event_id for event in written})
+        seen = {event.event_id for event in sees.visible(searched.actor, heads)}
+        return [event.position for event in written if event.event_id not in seen]
 
     async def _embed_question(
         self, external_id: str, query: str, weigh: Callable[[str], float], generation: Generation

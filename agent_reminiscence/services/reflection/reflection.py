@@ -11,7 +11,7 @@ from uuid import UUID
 
 from agent_reminiscence.agents.material import cut
 from agent_reminiscence.agents.model_call import Meter
-from agent_reminiscence.domain.belief import REFLECTED, ReflectionPlan
+from agent_reminiscence.domain.belief import REFLECTED, BeliefPlan
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.payloads import ModelAsked, ModelUsage, ReflectionAsked
 from agent_reminiscence.domain.reflecting import ReflectionReport
@@ -29,7 +29,7 @@ from agent_reminiscence.text.rendering import Passage, choose_fitting
 from agent_reminiscence.views.manifest import AgentManifest
 from agent_reminiscence.views.reflection import reflection_payload
 from agent_reminiscence.views.visibility import Visibility
-from agent_reminiscence.views.wording import as_passage
+from agent_reminiscence.views.wording import as_line
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -47,6 +47,14 @@ BELIEFS_SHARE: Final = 0.25
 # A longer text is cut.
 SHOWN_CHARACTERS: Final = 1_000
 _MAX_THRESHOLD: Final = 2**31 - 1
+
+
+class _Asking(NamedTuple):
+    """Who reflects, and whether all may read what comes of it."""
+
+    eyes: Eyes
+    identity: str
+    is_public: bool
 
 
 class _Shown(NamedTuple):
@@ -81,14 +89,15 @@ class Reflections:
         threshold: int | None = None,
         visibility: Visibility | None = None,
         force: bool = False,
+        public: bool | None = None,
     ) -> ReflectionReport:
         """Have a model write an agent's reflection, if one is due.
 
         One is due when the agent has seen `threshold` events, not only reflections, since its last reflection, or since
         a model was last asked for one in vain. If none is due, this is one short read: call it every turn. The model is
         shown only what the agent sees: the last events since its last reflection, its current beliefs, and those of
-        others. The belief becomes an `agent.reflected` event of the agent with the trust label `model`, in the turn of
-        the last event that the agent has seen.
+        others. Each belief that it writes, up to three, becomes an `agent.reflected` event of the agent with the trust
+        label `model`, in the turn of the last event that the agent has seen.
 
         Args:
             agent: Its manifest, or the `actor` of its own events.
@@ -97,9 +106,11 @@ class Reflections:
             visibility: What agents see of this ledger; None is the default.
             force: Ask the model even if none is due, provided that the agent has seen something since its last
                 reflection.
+            public: Whether all agents may read the belief; None is the manifest's `memory.public_beliefs`, and False
+                for a name. Otherwise those may who see everything that the model is shown. The model is told which.
 
         Returns:
-            What came of it. However many processes call this at once, one reflection is written.
+            What came of it. However many processes call this at once, the beliefs of one answer are written.
 
         Raises:
             InvalidInputError: An argument is invalid, or there is neither a threshold nor a manifest.
@@ -112,6 +123,7 @@ class Reflections:
         tenant = validation.external_id(external_id)
         eyes, identity = self._read_agent(tenant, agent, visibility)
         is_forced = validation.flag("force", force)
+        is_public = _is_public(agent) if public is None else validation.flag("public", public)
         least = _least(agent, threshold, is_forced=is_forced)
         if least is None:
             return ReflectionReport(outcome="not_due")
@@ -121,12 +133,13 @@ class Reflections:
                 " AgentMem(models=AgentModels(reflector=…)), or have the agent write it itself: memory.ledger.append()"
                 " with reflection_payload()"
             )
+        asking = _Asking(eyes, identity, is_public)
         while True:
             if not await self._reader.is_due(eyes, least, is_forced=is_forced):
                 return ReflectionReport(outcome="not_due")
             outlook = await self._reader.look(eyes)
             # Something was erased meanwhile if nothing was seen; it must not live on in a belief, so look again.
-            if outlook and (report := await self._reflect(eyes, identity, outlook, self._model)) is not None:
+            if outlook and (report := await self._reflect(asking, outlook, self._model)) is not None:
                 return report
 
     async def is_due(
@@ -163,17 +176,18 @@ class Reflections:
         self._scrubber.check_identifiers(external_id=external_id, agent=name)
         return Eyes(external_id, name, visibility or Visibility()), identity
 
-    async def _reflect(self, eyes: Eyes, identity: str, outlook: Outlook, model: Model) -> ReflectionReport | None:
+    async def _reflect(self, asking: _Asking, outlook: Outlook, model: Model) -> ReflectionReport | None:
         """Ask a model and record what it concludes; None if something that it was shown was erased meanwhile."""
         # Imported here because it takes most of a second the first time.
         from agent_reminiscence.agents.reflector import make_prompt, reflector_agent
         from agent_reminiscence.agents.running import run_agent
 
+        eyes = asking.eyes
         tenant = eyes.external_id
         limits = await self._budget.limits(tenant, least=MIN_REFLECTION_TOKENS)
         if limits is None:
             raise OutOfTokensError
-        shown = await self._show(eyes, identity, outlook, min(SHOWN_TOKENS, int(SHOWN_SHARE * limits.max_tokens)))
+        shown = await self._show(asking, outlook, min(SHOWN_TOKENS, int(SHOWN_SHARE * limits.max_tokens)))
         if not shown.deps.events and not shown.deps.others:
             raise AgentError("agent_max_tokens is too small to show the model an event; raise it")
         asked = ReflectionAsked(agent_name=eyes.agent_name, until=outlook.last.position)
@@ -182,29 +196,31 @@ class Reflections:
                 reflector_agent(), make_prompt(shown.deps), model=model, deps=shown.deps, limits=limits, meter=meter
             )
             plan, usage = answered.output, answered.usage
-            if plan.belief is None:
+            if not plan.beliefs:
                 nothing = ModelAsked(
                     agent=AGENT, outcome="answered", usage=(usage,), prompt=meter.prompt, reflection=asked
                 )
                 await self._budget.record(tenant, nothing)
                 meter.is_recorded = True
                 return ReflectionReport(outcome="nothing", usage=usage)
-            request = await self._request(eyes, outlook, plan, shown, usage, meter)
+            requests = [
+                await self._request(asking, outlook, belief, number, shown, usage, meter)
+                for number, belief in enumerate(plan.beliefs)
+            ]
             # The agent's first reflection after this base is written, whoever comes first; so it may be repeated.
             return await repeated(
-                lambda: self._record(eyes, outlook.base, request, shown, meter),
+                lambda: self._record(eyes, outlook.base, requests, shown, meter),
                 operation="reflect",
                 external_id=tenant,
                 repeatable=True,
             )
 
-    async def _show(self, eyes: Eyes, identity: str, outlook: Outlook, tokens: int) -> _Shown:
+    async def _show(self, asking: _Asking, outlook: Outlook, tokens: int) -> _Shown:
         """Choose and number what a model is shown: the newest, as whole entries."""
         from agent_reminiscence.agents.reflector import ReflectorDeps
 
-        own = await self._passages(outlook.own)
-        others = await self._passages(outlook.others)
-        events = await self._passages(outlook.events)
+        seen = outlook.events, outlook.own, outlook.others
+        events, own, others = [await self._passages(found) for found in seen]
         share = int(tokens * BELIEFS_SHARE)
 
         def choose() -> list[list[int]]:
@@ -216,25 +232,44 @@ class Reflections:
         kept = await asyncio.to_thread(choose)
         numbered: list[dict[int, Passage]] = []
         by_number: dict[int, Event] = {}
-        for found, passages, indices in zip(
-            (outlook.events, outlook.own, outlook.others), (events, own, others), kept, strict=True
-        ):
+        for found, passages, indices in zip(seen, (events, own, others), kept, strict=True):
             numbers = range(len(by_number) + 1, len(by_number) + 1 + len(indices))
             numbered.append({number: passages[index] for number, index in zip(numbers, indices, strict=True)})
             by_number |= {number: found[index] for number, index in zip(numbers, indices, strict=True)}
-        (clean_identity,) = await self._scrubber.scrub_texts([identity])
-        return _Shown(ReflectorDeps(eyes.agent_name, clean_identity, *numbered), by_number)
+        (identity,) = await self._scrubber.scrub_texts([asking.identity])
+        for_all = asking.is_public or all(event.event_id in outlook.open_to_all for event in by_number.values())
+        deps = ReflectorDeps(
+            asking.eyes.agent_name,
+            identity,
+            events=numbered[0],
+            own=numbered[1],
+            others=numbered[2],
+            for_all=for_all,
+        )
+        return _Shown(deps, by_number)
 
     async def _passages(self, events: Sequence[Event]) -> list[Passage]:
         """Events as a model may read them: without secrets, which an import may have brought in, and not too long."""
-        passages = [as_passage(event) for event in events]
+        passages = [as_line(event) for event in events]
         texts = await self._scrubber.scrub_texts([passage.text for passage in passages])
         return [replace(one, text=cut(text, SHOWN_CHARACTERS)[0]) for one, text in zip(passages, texts, strict=True)]
 
     async def _request(
-        self, eyes: Eyes, outlook: Outlook, plan: ReflectionPlan, shown: _Shown, usage: ModelUsage, meter: Meter
+        self,
+        asking: _Asking,
+        outlook: Outlook,
+        plan: BeliefPlan,
+        number: int,
+        shown: _Shown,
+        usage: ModelUsage,
+        meter: Meter,
     ) -> AppendRequest:
-        """The reflection as a request, without secrets."""
+        """A belief as a request, without secrets.
+
+        Args:
+            number: How many beliefs of the same answer come before it.
+        """
+        eyes = asking.eyes
         named = {number: event.event_id for number, event in shown.events.items()}
         last = outlook.last
         request = await self._scrubber.scrub(
@@ -246,7 +281,7 @@ class Reflections:
                 turn=last.turn,
                 occurred_at=last.occurred_at,
                 source="model",
-                idempotency_key=_key(eyes.agent_name, outlook.base),
+                idempotency_key=_key(eyes.agent_name, outlook.base, number),
             )
         )
         payload = request.payload | reflection_payload(
@@ -257,6 +292,7 @@ class Reflections:
             replaces=None if plan.replaces is None else named[plan.replaces],
             contradicts=[named[number] for number in plan.contradicts],
             visibility=eyes.visibility,
+            public=asking.is_public,
         )
         made: dict[str, Any] = {
             "cited_source": least_trusted(shown.events[number].source for number in plan.based_on),
@@ -267,28 +303,31 @@ class Reflections:
         return replace(request, payload=payload | made)
 
     async def _record(
-        self, eyes: Eyes, base: int, request: AppendRequest, shown: _Shown, meter: Meter
+        self, eyes: Eyes, base: int, requests: Sequence[AppendRequest], shown: _Shown, meter: Meter
     ) -> ReflectionReport | None:
-        """Append a reflection and its cost; None if something that the model was shown is gone."""
+        """Append reflections and what they cost; None if something that the model was shown is gone."""
         assert meter.usage is not None
         rests_on: Collection[UUID] = {event.event_id for event in shown.events.values()}
         async with self._store.transaction(eyes.external_id) as db:
             await self._ledger.lock(db, eyes.external_id)
             newer = await self._reader.find_newer(db, eyes, base)
-            if newer is not None and newer.request_hash == request.hash():
+            if newer is not None and newer.request_hash == requests[-1].hash():
                 # Written by this very call: its COMMIT had an unknown end.
-                event = newer
+                events = await self._reader.read_last(db, eyes, len(requests))
             elif newer is not None:
-                return ReflectionReport(outcome="overtaken", event=newer, usage=meter.usage)
+                return ReflectionReport(outcome="overtaken", events=(newer,), usage=meter.usage)
             elif not await self._reader.are_there(db, eyes.external_id, rests_on):
                 return None
             else:
-                await self._projector.begin(db, request)
+                events = []
                 asked = ModelAsked(agent=AGENT, outcome="answered", usage=(meter.usage,), prompt=meter.prompt)
                 await self._budget.record_within(db, eyes.external_id, asked)
-                event = await self._projector.record(db, request.event(REFLECTED, request.payload, self._clock()))
+                for request in requests:
+                    await self._projector.begin(db, request)
+                    new = request.event(REFLECTED, request.payload, self._clock())
+                    events.append(await self._projector.record(db, new))
         meter.is_recorded = True
-        return ReflectionReport(outcome="written", event=event, usage=meter.usage)
+        return ReflectionReport(outcome="written", events=tuple(events), usage=meter.usage)
 
 
 def _least(agent: AgentManifest | str, threshold: int | None, *, is_forced: bool) -> int | None:
@@ -306,13 +345,19 @@ def _least(agent: AgentManifest | str, threshold: int | None, *, is_forced: bool
     return threshold
 
 
+def _is_public(agent: AgentManifest | str) -> bool:
+    """Whether a manifest lets all agents read its agent's beliefs."""
+    return isinstance(agent, AgentManifest) and agent.memory.public_beliefs
+
+
 def _newest(passages: Sequence[Passage], tokens: int) -> list[int]:
     """The indices of the newest passages that fit, ascending."""
     last = len(passages) - 1
     return sorted(last - index for index in choose_fitting(passages[::-1], tokens))
 
 
-def _key(agent_name: str, base: int) -> str:
-    """The idempotency key of the first reflection of an agent after another one."""
+def _key(agent_name: str, base: int, number: int) -> str:
+    """The idempotency key of the first reflections of an agent after another one."""
     # A name may be as long as a key.
-    return f"agent.reflected/{sha256(agent_name.encode()).hexdigest()[:16]}/{base}"
+    key = f"agent.reflected/{sha256(agent_name.encode()).hexdigest()[:16]}/{base}"
+    return f"{key}/{number}" if number else key

@@ -24,6 +24,7 @@ from agent_reminiscence.domain.turn import Turn, read_turns
 from agent_reminiscence.exceptions import AgentError, ConfigurationError, RedactionError
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import WriteRequest
+from agent_reminiscence.services.memories.off_record import keep_on_record
 from agent_reminiscence.services.memories.remembering import RememberingService, RememberRequest
 from agent_reminiscence.services.model_budget import OutOfTokensError
 from agent_reminiscence.services.runtime import Runtime
@@ -180,6 +181,7 @@ class ConversationReader:
             said = await self._pending.read_said(
                 db, external_id, keys, after=pending.after, now=self._clock(), limit=_MAX_EVENTS
             )
+            off_at = await self._pending.find_off_record(db, external_id, pending.conversation_id)
         batch = _batch(said)
         report = None
         if batch.said:
@@ -200,15 +202,23 @@ class ConversationReader:
                     conversation_id=pending.conversation_id,
                     is_dry_run=False,
                     besides_conversations=True,
+                    off_at=off_at,
                     check=check,
                 )
             )
-        await self._record(external_id, pending, batch, report)
+        await self._record(external_id, pending, batch, report, keep_on_record(batch.said, off_at).off_at)
 
     async def _record(
-        self, external_id: str, pending: PendingConversation, batch: _Batch, report: RememberReport | None
+        self,
+        external_id: str,
+        pending: PendingConversation,
+        batch: _Batch,
+        report: RememberReport | None,
+        off_at: datetime | None,
     ) -> None:
         """Record what was read, and what is still to be read: what did not fit, and what was said meanwhile."""
+        # Whoever ends a conversation begins the next one on the record.
+        has_ended = pending.is_over and not batch.is_cut
         through = max(pending.after, batch.through)
         payload = Remembered(
             after=pending.after,
@@ -223,9 +233,13 @@ class ConversationReader:
             deletion_requests=()
             if report is None
             else tuple(
-                DeletionAsked(position=batch.positions[one.message], memory_ids=one.memory_ids)
+                DeletionAsked(
+                    position=batch.positions[one.message], memory_ids=one.memory_ids, is_replaced=one.is_replaced
+                )
                 for one in report.deletion_requests
             ),
+            off_record=0 if report is None else report.off_record_messages,
+            off_record_at=None if has_ended else off_at,
         )
         keys = ConversationKeys(pending.conversation_id)
         async with self._store.transaction(external_id) as db:

@@ -896,6 +896,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "any_follows": _stream,
         "find_waits": lambda w: _stream(w) | {"failed_by": _LATER},
         "was_erased_since": lambda w: _stream(w) | {"position": 0},
+        "has_changed_between": lambda w: _stream(w) | {"after": 0, "until": 1_000},
         "find_speakers": lambda w: _stream(w) | {"speaker_keys": ["robin"]},
         "find_name_keys": lambda w: _stream(w) | {"entity_ids": [w.victim.survivor_id]},
         "find_statements": lambda w: (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -66,7 +66,8 @@ _REQUESTS = (
 
 
 def _ask(question: str, **given: Any) -> AgentRequest:
-    return AgentRequest(question=question, **{"user": "ana", "enable_memory": True} | given)
+    values: dict[str, Any] = {"user": "ana", "enable_memory": True}
+    return AgentRequest(question=question, **values | given)
 
 
 async def _know(memory: AgentMem, facts: Sequence[str], **given: Any) -> list[str]:
@@ -74,7 +75,7 @@ async def _know(memory: AgentMem, facts: Sequence[str], **given: Any) -> list[st
     ids: list[str] = []
     for number, fact in enumerate(facts):
         at = datetime(2026, 11, 3, 9, tzinfo=UTC) + timedelta(minutes=number)
-        request = StoreFactRequest(**{"user": "ana", "content": fact, "occurred_at": at} | given)
+        request = StoreFactRequest(user="ana", content=fact, occurred_at=at, **given)
         stored = await MemoryFacts(memory).store_fact(request)
         assert stored.fact_id is not None
         ids.append(stored.fact_id)
@@ -233,9 +234,9 @@ async def test_a_fact_that_is_over_ends_and_the_past_is_found_as_it_was(memory: 
 
     assert "<known_facts>2026-11-03 Tuesday\n1. 09:00 Ana works in accounting." in brain.transcripts[0]
     assert await _held(memory) == [*_FACTS[1:], "Ana works in sales since Monday, 23 November 2026."]
-    for moment in ({"as_of": before}, {"known_at": before}):
-        found = await memory.retrieve_memories(_SCOPE, "Where does Ana work?", **moment)
-        assert found.hits[0].content == _FACTS[0]
+    was = await memory.retrieve_memories(_SCOPE, "Where does Ana work?", as_of=before)
+    known = await memory.retrieve_memories(_SCOPE, "Where does Ana work?", known_at=before)
+    assert [found.hits[0].content for found in (was, known)] == [_FACTS[0]] * 2
     now = await memory.retrieve_memories(_SCOPE, "Where does Ana work?")
     assert _FACTS[0] not in [hit.content for hit in now.hits]
     await memory.admin.rebuild(_SCOPE)
@@ -492,7 +493,7 @@ async def test_only_the_user_may_ask_to_forget(memory: AgentMem, call: dict[str,
 async def test_a_memory_that_is_only_read_has_no_tool_to_forget(memory: AgentMem) -> None:
     """Nor one that is told not to."""
     brain = Brain(lambda _: "done")
-    for config in (ReactMemConfig(memory_mode="read"), ReactMemConfig(memory_tools={"retrieve_facts"})):
+    for config in (ReactMemConfig(memory_mode="read"), ReactMemConfig(memory_tools=frozenset({"retrieve_facts"}))):
         async with ReactMemService(brain.model, memory, config=config) as agent:
             await agent.answer(_ask("Forget it."))
 
@@ -513,4 +514,4 @@ async def test_a_purged_fact_is_in_no_note_of_numbers(memory: AgentMem) -> None:
     assert len(noted.payload["shown_facts"]) == 4
     assert len(noted.payload["shown_lessons"]) == 1
     assert not any(text in str(noted.payload) for text in (*_FACTS, _VAT))
-    assert date.fromisoformat(noted.payload["asked_at"][:10])
+    assert datetime.fromisoformat(noted.payload["asked_at"]).tzinfo is not None

@@ -341,11 +341,11 @@ async def test_facts_of_a_run_without_a_conversation_are_consolidated_at_once(me
 async def test_each_tool_can_be_switched_off(memory: AgentMem) -> None:
     """A deployment may leave recall to the start of a run."""
     brain = Brain(lambda _: "done")
-    config = ReactMemConfig(memory_tools=frozenset({"retrieve_facts"}))
+    config = ReactMemConfig(memory_tools=frozenset({"store_fact"}))
     async with ReactMemService(brain.model, memory, config=config) as agent:
         await agent.answer(_request())
 
-    assert set(brain.asked[0].tools) == {"retrieve_facts"}
+    assert set(brain.asked[0].tools) == {"store_fact"}
 
 
 async def test_secrets_and_sensitive_facts_are_not_kept(memory: AgentMem) -> None:

@@ -522,6 +522,8 @@ async def test_a_filter_is_that_of_the_memory(client: Client, memory: AgentMem) 
 
     assert len(await found(where={})) == 2
     assert await found(where={"metadata": {"place.name": "Faro"}}) == ["The office is in Faro."]
+    either = {"$or": [{"place.name": "Faro"}, {"$not": {"place": {"$exists": True}}}]}
+    assert await found(where={"metadata": either, "occurred_before": "2025-01-01"}) == ["The office is in Faro."]
     assert await found(where='{"keys": ["office/Porto"]}') == ["The office is in Porto."]
     assert await found(where={"occurred_after": "2025-01-01"}, key_prefix="office/") == ["The office is in Porto."]
     assert await found(where={"occurred_before": "2025-01-01T00:00:00+01:00"}) == ["The office is in Faro."]

@@ -17,7 +17,7 @@ from agent_reminiscence.agents.reflector import (
     reflector_agent,
 )
 from agent_reminiscence.agents.running import run_agent
-from agent_reminiscence.domain.belief import ReflectionPlan
+from agent_reminiscence.domain.belief import BeliefPlan, ReflectionPlan
 from agent_reminiscence.text.rendering import Passage
 from agent_reminiscence.text.tokens import count_tokens
 from scripts import write_prompts
@@ -104,7 +104,7 @@ async def test_what_is_wrong_is_left_out(step: Step, expected: dict[str, Any]) -
     """Numbers that were not shown, or not as what they are given for; the rest is used without asking again."""
     plan, script = await _ask(step)
 
-    assert plan == ReflectionPlan(belief="The drought stops the mill.", **expected)
+    assert plan == ReflectionPlan(beliefs=[BeliefPlan(belief="The drought stops the mill.", **expected)])
     assert len(script.asked) == 1
 
 
@@ -121,28 +121,53 @@ async def test_what_is_wrong_is_left_out(step: Step, expected: dict[str, Any]) -
 async def test_a_belief_without_words_or_grounds_is_asked_for_again_and_then_nothing(step: Step) -> None:
     """A belief that the agent holds already is no ground by itself."""
     plan, script = await _ask(step)
-    assert plan == ReflectionPlan(belief=None)
+    assert plan == ReflectionPlan()
     assert len(script.asked) == 3
 
     better, script = await _ask(step, _plan("The drought stops the mill.", [2]))
-    assert better.based_on == [2]
+    assert [belief.based_on for belief in better.beliefs] == [[2]]
     assert len(script.asked) == 2
+
+
+async def test_up_to_three_beliefs_are_kept_of_an_answer() -> None:
+    """Each mended by itself; what cannot be used is left out as long as something else can."""
+    told = [
+        {"belief": "The river is low.", "based_on": [2], "replaces": 3},
+        {"belief": "Nothing shows this.", "based_on": [77]},
+        {"belief": " ", "based_on": [1]},
+        {"belief": "the RIVER is  low.", "based_on": [1]},
+        {"belief": "The mill always turns.", "based_on": [1]},
+        {"belief": "Odo is wrong.", "based_on": [4], "contradicts": [4, 1]},
+        {"belief": "The mill stands.", "based_on": [1]},
+        {"belief": "A fourth.", "based_on": [1]},
+    ]
+
+    plan, script = await _ask(answer({"beliefs": told}))
+
+    assert plan.beliefs == [
+        BeliefPlan(belief="The river is low.", based_on=[2], replaces=3),
+        BeliefPlan(belief="Odo is wrong.", based_on=[4], contradicts=[4]),
+        BeliefPlan(belief="The mill stands.", based_on=[1]),
+    ]
+    assert len(script.asked) == 1
+    for nothing in ({"beliefs": []}, {"beliefs": None}, {}):
+        assert (await _ask(answer(nothing)))[0].beliefs == []
 
 
 async def test_nothing_new_is_an_answer() -> None:
     """Said so, or by a belief that the agent holds word for word."""
     for step in (_plan(None, [1], replaces=3), _plan("the mill ALWAYS turns.", [1])):
         plan, script = await _ask(step)
-        assert plan == ReflectionPlan(belief=None)
+        assert plan == ReflectionPlan()
         assert len(script.asked) == 1
 
 
 async def test_a_long_belief_is_cut() -> None:
     """It is read in every later prompt."""
     plan, _ = await _ask(_plan("So it is. " * 100, [1]))
-    assert plan.belief is not None
-    assert len(plan.belief) == MAX_BELIEF_CHARACTERS
-    assert plan.belief.endswith("…")
+    (belief,) = plan.beliefs
+    assert len(belief.belief) == MAX_BELIEF_CHARACTERS
+    assert belief.belief.endswith("…")
 
 
 async def test_prose_is_no_answer() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,11 +13,14 @@ from pydantic_ai import Agent, FunctionToolset
 from agent_reminiscence.agents.memorizer import memorizer_agent
 from agent_reminiscence.agents.memorizer_plan import ConsolidationPlan
 from agent_reminiscence.agents.memory_retriever import RetrievalAnswer, retriever_agent
-from agent_reminiscence.agents.memory_updater import UpdateSummary, updater_agent
+from agent_reminiscence.agents.memory_updater import MAX_INTENTS, updater_agent
 from agent_reminiscence.agents.reflector import MAX_BELIEF_CHARACTERS, reflector_agent
+from agent_reminiscence.agents.updater_memories import LATEST_MEMORIES, MEMORIES_TOKENS, WHOLE_TOKENS
+from agent_reminiscence.agents.updater_plan import MemoryUpdate
 from agent_reminiscence.config import constants
 from agent_reminiscence.domain.belief import ReflectionPlan
 from agent_reminiscence.domain.payloads import Fallback
+from agent_reminiscence.services.memories.off_record import OFF_RECORD_PAUSE
 from agent_reminiscence.services.reflection.reflection import (
     BELIEFS_SHARE,
     SHOWN_CHARACTERS,
@@ -79,21 +83,36 @@ def test_the_page_lists_every_field_of_a_consolidation_plan() -> None:
     assert documented == list(_fields(schema, schema["$defs"]))
 
 
-def test_the_page_lists_the_fields_of_the_other_agents_and_the_arguments_of_their_tools() -> None:
-    """A field or an argument cannot be added without its place on the page."""
-    rows = _rows("Schemas")
-    fields = [
-        (agent, name.strip("`")) for agent, name, *_ in (row for row in rows if row[0] in {"retriever", "updater"})
-    ]
-    arguments = {row[0].strip("`") for row in rows if len(row) == 2 and row[0].startswith("`")}
+def test_the_page_lists_every_field_of_what_the_updater_answers() -> None:
+    """Who scripts a model for tests, or reads a refusal, finds on the page what an answer may hold."""
+    schema = MemoryUpdate.model_json_schema()
 
-    assert fields == [
-        *(("retriever", name) for name in RetrievalAnswer.model_fields),
-        *(("updater", name) for name in UpdateSummary.model_fields),
-    ]
-    tools = _tools(updater_agent())
-    writing = tools["create_active_memory"] | tools["update_active_memory"]
-    assert arguments == writing
+    documented = [(cells[0], cells[1]) for cells in _rows("What the updater fills in")[1:]]
+
+    assert documented == list(_fields(schema, schema["$defs"]))
+    assert [row[0] for row in _rows("Remembering a conversation")[1:]] == [f"`{name}`" for name in schema["properties"]]
+
+
+def test_the_page_says_how_much_of_memories_the_updater_is_shown() -> None:
+    """The figures are what the bill of every conversation follows from."""
+    section = " ".join(_PAGE.partition("## Remembering a conversation")[2].partition("## Consolidating")[0].split())
+
+    for said in (
+        f"at most {MEMORIES_TOKENS:,} tokens: the three that were updated last",
+        f"A memory of more than {WHOLE_TOKENS:,} tokens",
+        f"at most {MAX_INTENTS} changes",
+    ):
+        assert said in section
+    assert LATEST_MEMORIES == 3
+    assert timedelta(hours=8) == OFF_RECORD_PAUSE
+    assert "nothing is said for eight hours" in section
+
+
+def test_the_page_lists_the_fields_of_the_retriever() -> None:
+    """A field cannot be added without its place on the page."""
+    fields = [row[1].strip("`") for row in _rows("Schemas") if row[0] == "retriever"]
+
+    assert fields == list(RetrievalAnswer.model_fields)
 
 
 def test_the_page_lists_the_fields_of_a_reflection_and_how_much_its_model_is_shown() -> None:
@@ -113,8 +132,7 @@ def test_the_page_lists_the_fields_of_a_reflection_and_how_much_its_model_is_sho
 def test_the_page_lists_the_tools_of_each_agent() -> None:
     """What an agent may do is what its tools do, so the page has all of them."""
     assert _named_tools("Answers with their sources") == _tools(retriever_agent()).keys()
-    assert _named_tools("Remembering a conversation") == _tools(updater_agent()).keys()
-    assert _tools(memorizer_agent()) == _tools(reflector_agent()) == {}
+    assert _tools(memorizer_agent()) == _tools(updater_agent()) == _tools(reflector_agent()) == {}
 
 
 def test_the_page_names_every_reason_for_which_rules_decide() -> None:

@@ -20,7 +20,7 @@ from agent_reminiscence.domain.attributes import (
     stored_path,
     stored_value,
 )
-from tests.support.filters import holds
+from tests.support.filters import holds, meets
 
 _NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.integers(-3, 3)
 _TEXTS = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=140) | st.sampled_from(
@@ -36,8 +36,41 @@ _COMPARABLE = _NUMBERS | st.text(st.characters(exclude_characters="\x00", exclud
 _OPERATIONS = st.one_of(
     st.tuples(st.sampled_from(["$eq", "$ne"]), _VALUES),
     st.tuples(st.sampled_from(["$gt", "$gte", "$lt", "$lte"]), _COMPARABLE),
-    st.tuples(st.just("$in"), st.lists(_VALUES.filter(lambda value: value is not None), min_size=1, max_size=3)),
+    st.tuples(
+        st.sampled_from(["$in", "$nin", "$contains"]),
+        st.lists(_VALUES.filter(lambda value: value is not None), min_size=1, max_size=3),
+    ),
+    st.tuples(st.just("$contains"), _VALUES.filter(lambda value: value is not None and not isinstance(value, list))),
+    st.tuples(st.just("$exists"), st.booleans()),
 )
+_PLAIN_KEYS = st.sampled_from(["a", "b"])
+_FEW = st.sampled_from([1, 2, "x", True, None])
+_SMALL = st.dictionaries(
+    _PLAIN_KEYS, _FEW | st.lists(_FEW, max_size=2) | st.dictionaries(_PLAIN_KEYS, _FEW), max_size=2
+)
+_SAID = st.one_of(
+    st.dictionaries(st.sampled_from(["$eq", "$ne"]), _FEW, min_size=1),
+    st.dictionaries(st.sampled_from(["$gt", "$lte"]), st.sampled_from([1, 2, "x"]), min_size=1),
+    st.dictionaries(
+        st.sampled_from(["$in", "$nin", "$contains"]), st.lists(st.sampled_from([1, 2, "x"]), min_size=1), min_size=1
+    ),
+    st.builds(lambda there: {"$exists": there}, st.booleans()),
+)
+_WANTED = st.recursive(
+    st.dictionaries(_PLAIN_KEYS, _FEW | _SAID, min_size=1),
+    lambda inner: st.one_of(
+        st.builds(lambda parts: {"$or": parts}, st.lists(inner, min_size=1, max_size=3)),
+        st.builds(lambda parts: {"$and": parts}, st.lists(inner, min_size=1, max_size=3)),
+        st.builds(lambda part: {"$not": part}, inner),
+        st.dictionaries(_PLAIN_KEYS, inner, min_size=1),
+        st.builds(lambda said, part: {"a": {**said, "$not": part}}, _SAID, _SAID),
+    ),
+    max_leaves=5,
+)
+
+
+def _nested(levels: int) -> dict[str, Any]:
+    return {"$not": _nested(levels - 1)} if levels else {"a": 1}
 
 
 @given(metadata=_METADATA, path=st.lists(_KEYS, min_size=1, max_size=3).map(tuple), operation=_OPERATIONS)
@@ -62,6 +95,25 @@ def test_attributes_say_of_any_metadata_what_a_condition_means(
     attributes = memory_attributes(metadata, conversation_id=None, actor=None, key=None)
 
     assert admits(where.memory_conditions, attributes) == holds(metadata, path, operator, operand)
+
+
+@given(metadata=_SMALL, wanted=_WANTED)
+@example(metadata={"a": [1]}, wanted={"$not": {"a": {"$contains": 1}}})
+@example(metadata={"a": 1}, wanted={"a": {"$contains": 1}})
+@example(metadata={"a": None}, wanted={"a": {"$exists": True}})
+@example(metadata={}, wanted={"a": {"$nin": [1]}})
+@example(metadata={"a": {"b": 1}}, wanted={"a": {"$or": [{"b": 2}, {"b": {"$lt": 2}}]}})
+@example(metadata={"a": 1}, wanted={"a": {"$gt": 0, "$not": {"$gt": 1}}})
+def test_attributes_say_of_any_metadata_what_an_expression_means(
+    metadata: dict[str, Any], wanted: dict[str, Any]
+) -> None:
+    """With `$and`, `$or` and `$not` around and within paths; read again, the checked copy means the same."""
+    where = Filter(metadata=wanted)
+    attributes = memory_attributes(metadata, conversation_id=None, actor=None, key=None)
+
+    assert admits(where.memory_conditions, attributes) == meets(metadata, wanted)
+    assert where.metadata is not None
+    assert Filter(metadata=where.metadata).memory_conditions == where.memory_conditions
 
 
 @given(left=_NUMBERS, right=_NUMBERS)
@@ -134,7 +186,27 @@ def test_stored_texts_fit_an_index_entry() -> None:
         ({"metadata": {"a": {"$in": [None]}}}, "holds None; ask for a missing value"),
         ({"metadata": {"a": {"$in": list(range(1_001))}}}, "has 1,001 values"),
         ({"metadata": {"a": {}}}, r"metadata\['a'\] is empty"),
-        ({"metadata": {"$eq": 1}}, r"metadata has '\$eq' where a path is expected"),
+        ({"metadata": {"$eq": 1}}, r"metadata has '\$eq' where a path or one of \$and, \$or, \$not is expected"),
+        ({"metadata": {"a": {"$nin": []}}}, r"metadata\['a'\]\['\$nin'\] is empty, so it would admit everything"),
+        ({"metadata": {"a": {"$exists": 1}}}, r"metadata\['a'\]\['\$exists'\] must be True or False, not an int"),
+        ({"metadata": {"a": {"$contains": None}}}, r"metadata\['a'\]\['\$contains'\] holds None"),
+        ({"metadata": {"a": {"$contains": []}}}, r"metadata\['a'\]\['\$contains'\] is empty"),
+        ({"metadata": {"$or": {"a": 1}}}, r"metadata\['\$or'\] must be a list of mappings, not a dict"),
+        ({"metadata": {"$or": []}}, r"metadata\['\$or'\] is empty; name one or more mappings"),
+        ({"metadata": {"$or": [{"a": 1}, 7]}}, r"metadata\['\$or'\]\[1\] must be a mapping of conditions, not an int"),
+        ({"metadata": {"$or": [{}]}}, r"metadata\['\$or'\]\[0\] is empty"),
+        ({"metadata": {"$not": [{"a": 1}]}}, r"metadata\['\$not'\] must be a mapping of conditions, not a list"),
+        (
+            {"metadata": {"$or": [{"a": 1}, {"$not": {"b": {"$like": 1}}}]}},
+            r"metadata\['\$or'\]\[1\]\['\$not'\]\['b'\] has '\$like', which is not an operator",
+        ),
+        ({"metadata": {"a": {"$or": [{"$gt": 1}, {"b": {}}]}}}, r"metadata\['a'\]\['\$or'\]\[1\]\['a\.b'\] is empty"),
+        ({"metadata": _nested(9)}, r"is nested deeper than 8 levels of \$and, \$or and \$not"),
+        (
+            {"metadata": {"$or": [{str(n): {"$contains": 1}} for n in range(17)]}},
+            "metadata has 34 conditions; the limit is 32",
+        ),
+        ({"metadata": {"$or": [{"turns.start": 0}]}}, "filter turns by turn_metadata"),
         ({"metadata": {"": 1}}, "metadata has the path ''"),
         ({"metadata": {(): 1}}, "metadata has the path"),
         ({"metadata": {3: 1}}, "metadata has the path 3"),

@@ -98,4 +98,3 @@ def _entries(parts: Sequence[TextContent]) -> list[str]:
         lines = re.sub(r"(?m)^\d+\. (?=\d\d:\d\d )", "", body)
         entries += re.split(r"\n(?!#)", re.sub(r"\n\d+\. ", "\n#. ", lines))
     return [one for one in entries if not re.fullmatch(r"\d{4}-\d\d-\d\d \w+day", one)]
-    return entries

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from agent_reminiscence.agents.material import as_line
 from agent_reminiscence.react.models import Fact
+from agent_reminiscence.react.numbering import Numbering
 from agent_reminiscence.react.rendering import render_facts
 from agent_reminiscence.text.control_tokens import CONTROL_TOKEN, clean, defused
 from agent_reminiscence.text.rendering import Passage, Summary, render
@@ -59,7 +60,7 @@ def test_no_rendering_passes_a_control_token_on(token: str) -> None:
         render([passage], standing=[standing], summary=Summary(said, said, _MAY, source=said)),
         quote(said),
         as_line({"text": said}),
-        render_facts([fact]),
+        render_facts([fact], Numbering()),
     ]
 
     for one in shown:

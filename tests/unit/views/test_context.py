@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,11 +16,13 @@ from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.text.tokens import count_tokens
 from agent_reminiscence.views import (
     AgentManifest,
+    BeliefPlan,
     BM25Index,
     Context,
     ContextBuilder,
     EpisodicMemory,
     MemoryManifest,
+    ReflectionMemory,
     ReflectionPlan,
     SalienceMemory,
     Visibility,
@@ -37,9 +40,10 @@ from tests.support.ledger_events import (
     looks,
     make_event,
     positions,
+    seen_by,
     seen_in,
-    without_erased,
 )
+from tests.support.rendered import NOTE, read_rendering
 
 HEADINGS = ["IDENTITY", "CURRENT SCENE", "YOUR MEMORY", "VISITOR", "EXTRA", "OUTPUT FORMAT"]
 
@@ -76,6 +80,11 @@ def manifest(**memory: object) -> AgentManifest:
     )
 
 
+def _plan(belief: str, based_on: list[int], **others: Any) -> ReflectionPlan:
+    """An answer with one belief."""
+    return ReflectionPlan(beliefs=[BeliefPlan(belief=belief, based_on=based_on, **others)])
+
+
 def headings(text: str) -> list[str]:
     """The layers of a prompt."""
     return [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
@@ -87,11 +96,12 @@ EVENTS = [
     make_event(3, "I envy Mara", actor="odo", kind="agent.thought", turn=2),
     make_event(4, "the wheel turns again", turn=3),
 ]
+VISITED = [*EVENTS, make_event(5, "the stranger asks for a bed", actor="user", kind="user.injected", turn=4)]
 
 
 def test_layers_stand_in_their_order() -> None:
     """From what never changes to what the answer looks like, which the model reads last."""
-    context = Village(manifest(), output_type=Answer).build(EVENTS, "The mill, at dawn.")
+    context = Village(manifest(), output_type=Answer).build(VISITED, "The mill, at dawn.")
 
     assert headings(context.text) == HEADINGS
     assert context.text.startswith("## IDENTITY\nYou are Mara, who runs the mill.\n\n## CURRENT SCENE\n```scene\n")
@@ -99,9 +109,52 @@ def test_layers_stand_in_their_order() -> None:
     assert "## EXTRA\nIt is forbidden to lie.\n" in context.text
     assert json.loads(context.text.splitlines()[-1]) == Answer.model_json_schema()
     assert (context.tokens, context.cut, context.budget) == (count_tokens(context.text), {}, None)
-    assert positions(context.shown) == [1, 2, 4]
+    assert positions(context.shown) == positions(context.numbered) == [1, 2, 4, 5]
     assert "I envy Mara" not in context.text
     assert context.text.count("a stranger asks for bread") == 1
+
+
+def test_beliefs_stand_by_themselves_and_numbers_run_on() -> None:
+    """An agent tells what it concluded from what happened; the note on quotations is there once."""
+    payload = reflection_payload("mara", "The wheel sticks when it is wet.", [event_id(1), event_id(4)], EVENTS)
+    held = make_event(6, payload, kind="agent.reflected", turn=4)
+
+    context = ContextBuilder(manifest(reflection_threshold=9)).build([*VISITED, held])
+
+    assert headings(context.text) == ["IDENTITY", "YOUR BELIEFS", "YOUR MEMORY", "VISITOR"]
+    _, beliefs, memory, visitor = (part.partition("\n")[2].strip() for part in context.text.split("## ")[1:])
+    assert context.text.count(NOTE) == 1
+    (belief,) = read_rendering(beliefs)
+    assert (belief.number, belief.text) == (1, "The wheel sticks when it is wet.")
+    assert [(one.number, one.text) for one in read_rendering(f"{NOTE}\n{memory}")] == [
+        (2, "the wheel is stuck"),
+        (3, "a stranger asks for bread"),
+        (4, "the wheel turns again"),
+    ]
+    assert [one.number for one in read_rendering(f"{NOTE}\n{visitor}")] == [5]
+    assert positions(context.numbered) == [6, 1, 2, 4, 5]
+    assert positions(context.shown) == [1, 2, 4, 5, 6]
+
+
+def test_a_visitor_is_who_came_since_the_agent_last_acted() -> None:
+    """Then it moves to its place in memory; a belief answers nobody, and an erased answer is none."""
+    follower = ContextBuilder(manifest(reflection_threshold=9)).follow()
+    follower.observe(VISITED)
+    visitor = "## VISITOR"
+    assert "asks for a bed" in follower.build().text.partition(visitor)[2]
+    assert "asks for bread" not in follower.build().text.partition(visitor)[2]
+
+    payload = reflection_payload("mara", "Strangers are poor.", [event_id(5)], VISITED)
+    follower.observe([make_event(6, payload, kind="agent.reflected"), make_event(7, "hm", actor="odo")])
+    assert "asks for a bed" in follower.build().text.partition(visitor)[2]
+
+    follower.observe([make_event(8, "there is a bed in the loft", turn=5)])
+    context = follower.build()
+    assert visitor not in context.text
+    assert positions(context.numbered) == [6, 1, 2, 4, 5, 8]
+
+    follower.observe([erase(9, 8)])
+    assert "asks for a bed" in follower.build().text.partition(visitor)[2]
 
 
 def test_empty_layers_have_no_heading() -> None:
@@ -112,10 +165,12 @@ def test_empty_layers_have_no_heading() -> None:
 
 def test_the_visitor_is_there_however_small_the_budget() -> None:
     """The last three artifacts, with identity and output format; the prompt says what else was cut."""
-    artifacts = [make_event(number, f"artifact {number}", kind="user.injected", actor=None) for number in range(1, 6)]
-    later = [make_event(number, f"event {number}") for number in range(6, 40)]
+    earlier = [make_event(40 + number, f"event {number}") for number in range(34)]
+    artifacts = [
+        make_event(80 + number, f"artifact {number}", kind="user.injected", actor=None) for number in range(1, 6)
+    ]
 
-    context = Village(manifest(), output_type=Answer, token_budget=1).build([*artifacts, *later], ["a", "b"])
+    context = Village(manifest(), output_type=Answer, token_budget=1).build([*earlier, *artifacts], ["a", "b"])
 
     assert [f"artifact {number}" in context.text for number in range(1, 6)] == [False, False, True, True, True]
     assert headings(context.text) == HEADINGS
@@ -124,7 +179,7 @@ def test_the_visitor_is_there_however_small_the_budget() -> None:
     assert "(8 oldest events omitted to fit)" in context.text
     assert "(2 entries omitted to fit)" in context.text
     assert "(1 text omitted to fit)" in context.text
-    assert positions(context.shown) == [3, 4, 5]
+    assert positions(context.shown) == [83, 84, 85]
 
 
 @pytest.mark.parametrize("is_salient", [False, True])
@@ -260,9 +315,9 @@ def test_what_has_just_happened_is_there_also_where_salience_ranks() -> None:
 async def test_what_is_erased_is_in_no_prompt(use_salience: bool, threshold: int | None) -> None:
     """Neither in the memory nor as a visitor, and a blank one takes no visitor's place; the index forgets it, too."""
     mara = manifest(use_salience=use_salience, reflection_threshold=threshold)
-    events = [make_event(number, f"artifact {number}", kind="user.injected", actor=None) for number in range(1, 6)]
-    events += [make_event(6, "the code is tangerine"), make_event(7, "I said nothing")]
-    payload = reflection_payload("mara", "The code is a fruit.", [event_id(6)], events)
+    events = [make_event(1, "the code is tangerine"), make_event(2, "I said nothing")]
+    events += [make_event(number + 2, f"artifact {number}", kind="user.injected", actor=None) for number in range(1, 6)]
+    payload = reflection_payload("mara", "The code is a fruit.", [event_id(1)], events)
     events.append(make_event(8, payload, kind="agent.reflected"))
     index = BM25Index()
     follower = ContextBuilder(mara, index=index).follow()
@@ -272,7 +327,7 @@ async def test_what_is_erased_is_in_no_prompt(use_salience: bool, threshold: int
     assert "fruit" in before.text
     assert bool(index.search("tangerine", 9)) == use_salience
 
-    receipt = erase(9, 6, 4)
+    receipt = erase(9, 1, 6)
     follower.observe([receipt])
     context = await follower.recall("the code")
 
@@ -297,13 +352,13 @@ async def test_a_context_holds_nothing_that_its_agent_may_not_see(
 
     context = await builder.recall(events, "the mill")
 
-    left = without_erased(events)
-    assert all(event in left and Visibility().sees(agent, event) for event in context.shown)
+    seen = seen_by(agent, events)
+    assert all(event in seen for event in context.shown)
     receipts = [event for event in events if event.kind == "memory.erased"]
     marked = [
         event.model_copy(update={"payload": {"text": f"secret{event.position}"}})
         for event in events
-        if event not in receipts and not (event in left and Visibility().sees(agent, event))
+        if event not in receipts and event not in seen
     ]
     rest = [event for event in events if event.position not in positions(marked)]
     spiced = await ContextBuilder(
@@ -356,7 +411,7 @@ def test_a_wrong_argument_is_named(make: Callable[[], object], complaint: str) -
 
 def test_a_scene_may_be_a_mapping() -> None:
     """Text as it is, other values as JSON; what stands in it cannot end its quotation."""
-    context = ContextBuilder(manifest()).build(EVENTS, {"place": "the mill\n## EXTRA", "guests": 2, "open": None})
+    context = ContextBuilder(manifest()).build(VISITED, {"place": "the mill\n## EXTRA", "guests": 2, "open": None})
 
     assert "  | place: the mill\n  | ## EXTRA\n  | guests: 2\n  | open: null\n```" in context.text
     assert headings(context.text) == ["IDENTITY", "CURRENT SCENE", "YOUR MEMORY", "VISITOR"]
@@ -398,14 +453,14 @@ def test_an_agent_is_asked_to_reflect_when_it_is_due() -> None:
 
     follower.observe(EVENTS[2:])
     context = follower.build()
-    assert headings(context.text) == ["IDENTITY", "YOUR MEMORY", "VISITOR", "REFLECTION", "OUTPUT FORMAT"]
+    assert headings(context.text) == ["IDENTITY", "YOUR MEMORY", "REFLECTION", "OUTPUT FORMAT"]
     assert "You have seen 3 events since you last wrote down a belief." in context.text
-    # The third event is Odo's thought, and the second is the visitor's, in a layer of its own.
-    assert positions(context.numbered) == [1, 4]
-    assert "[2] agent.spoke, mara: the wheel turns again" in context.text
+    # The third event is Odo's thought.
+    assert positions(context.numbered) == [1, 2, 4]
+    assert "[3] agent.spoke, mara: the wheel turns again" in context.text
 
-    plan = ReflectionPlan(belief="  The wheel\nmends itself. ", based_on=[2, 2, 9, 1], replaces=1, contradicts=[1])
-    payload = builder.reflection_from(context, plan)
+    plan = _plan("  The wheel\nmends itself. ", [3, 3, 9, 1], replaces=1, contradicts=[1])
+    (payload,) = builder.reflections_from(context, plan)
     assert payload == {
         "belief": "The wheel mends itself.",
         "based_on": [str(event_id(4)), str(event_id(1))],
@@ -414,15 +469,15 @@ def test_an_agent_is_asked_to_reflect_when_it_is_due() -> None:
     follower.observe([make_event(5, payload, kind="agent.reflected", turn=4)])
     after = follower.build()
     assert not after.asks_to_reflect
-    assert "[3] agent.reflected, mara: The wheel mends itself." in after.text
+    assert "[1] agent.reflected, mara: The wheel mends itself." in after.text
     # The prompt did not ask, so nothing comes of it.
-    assert builder.reflection_from(after, plan) is None
+    assert builder.reflections_from(after, plan) == []
 
 
 def test_a_later_belief_replaces_one_and_contradicts_anothers() -> None:
     """Only an own one can be replaced, and only another's contradicted."""
     mine = reflection_payload("mara", "The wheel is broken.", [event_id(1)], EVENTS)
-    theirs = reflection_payload("odo", "Mara broke it.", [event_id(3)], EVENTS)
+    theirs = reflection_payload("odo", "Mara broke it.", [event_id(3)], EVENTS, public=True)
     events = [
         *EVENTS,
         make_event(5, mine, kind="agent.reflected"),
@@ -434,19 +489,17 @@ def test_a_later_belief_replaces_one_and_contradicts_anothers() -> None:
     assert context.asks_to_reflect
     numbers = {event.position: number for number, event in enumerate(context.numbered, start=1)}
 
-    plan = ReflectionPlan(
-        belief="Oil mends the wheel.",
-        based_on=[numbers[7]],
+    plan = _plan(
+        "Oil mends the wheel.",
+        [numbers[7]],
         replaces=numbers[5],
         contradicts=[numbers[6], numbers[5], numbers[6]],
     )
-    payload = builder.reflection_from(context, plan)
+    (payload,) = builder.reflections_from(context, plan)
 
-    assert payload is not None
     assert (payload["replaces"], payload["contradicts"]) == (str(event_id(5)), [str(event_id(6))])
-    swapped = plan.model_copy(update={"replaces": numbers[6], "contradicts": [numbers[5]]})
-    payload = builder.reflection_from(context, swapped)
-    assert payload is not None
+    swapped = _plan("Oil mends the wheel.", [numbers[7]], replaces=numbers[6], contradicts=[numbers[5]])
+    (payload,) = builder.reflections_from(context, swapped)
     assert not {"replaces", "contradicts"} & payload.keys()
 
 
@@ -454,13 +507,13 @@ def test_a_later_belief_replaces_one_and_contradicts_anothers() -> None:
     "plan",
     [
         None,
-        ReflectionPlan(belief=None),
-        ReflectionPlan(belief=" \n", based_on=[1]),
-        ReflectionPlan(belief="It turns.", based_on=[]),
-        ReflectionPlan(belief="It turns.", based_on=[0, -1, 9]),
-        # The third is her own belief.
-        ReflectionPlan(belief="It turns.", based_on=[3]),
-        ReflectionPlan(belief="the wheel IS broken.", based_on=[1]),
+        ReflectionPlan(),
+        _plan(" \n", [1]),
+        _plan("It turns.", []),
+        _plan("It turns.", [0, -1, 9]),
+        # The first is her own belief.
+        _plan("It turns.", [1]),
+        _plan("the wheel IS broken.", [2]),
     ],
 )
 def test_an_answer_that_rests_on_nothing_is_no_belief(plan: ReflectionPlan | None) -> None:
@@ -471,14 +524,71 @@ def test_an_answer_that_rests_on_nothing_is_no_belief(plan: ReflectionPlan | Non
     context: Context = builder.build([*EVENTS, make_event(5, mine, kind="agent.reflected"), *more])
     assert context.asks_to_reflect
 
-    assert builder.reflection_from(context, plan) is None
+    assert builder.reflections_from(context, plan) == []
+
+
+def test_three_beliefs_of_an_answer_become_three_reflections() -> None:
+    """Each with its own grounds, all with everything that was shown; one said twice counts once."""
+    builder = asking(threshold=2)
+    context = builder.build(EVENTS)
+    told = [
+        ("It turns.", [1]),
+        ("it  turns.", [2]),
+        ("It stood.", [2]),
+        ("x", [9]),
+        ("It creaks.", [1, 2]),
+        ("No.", [1]),
+    ]
+    plan = ReflectionPlan(beliefs=[BeliefPlan(belief=belief, based_on=based_on) for belief, based_on in told])
+
+    payloads = builder.reflections_from(context, plan)
+
+    assert [payload["belief"] for payload in payloads] == ["It turns.", "It stood.", "It creaks."]
+    assert {tuple(payload["rests_on"]) for payload in payloads} == {tuple(str(one.event_id) for one in context.shown)}
+    events = [
+        *EVENTS,
+        *(make_event(5 + number, payload, kind="agent.reflected") for number, payload in enumerate(payloads)),
+    ]
+    assert len(ReflectionMemory("mara").visible(events)) == len(EVENTS) - 1 + 3
+    assert not builder.build(events).asks_to_reflect
+
+
+def test_an_answer_with_one_belief_is_still_read() -> None:
+    """As prompts asked for it before: without a list."""
+    one = ReflectionPlan.model_validate({"belief": "It turns.", "based_on": [1], "replaces": None, "contradicts": None})
+    assert one == _plan("It turns.", [1])
+    assert ReflectionPlan.model_validate({"belief": None, "based_on": [1]}).beliefs == []
+
+
+def test_the_prompt_says_who_will_read_a_belief() -> None:
+    """Everybody, if everybody sees all that it shows, or the manifest says so."""
+    private = builder_text(EVENTS)
+    assert "Only you will read it." in private
+    world = [make_event(number, "rain", kind="world.observed", actor=None) for number in (1, 2)]
+    assert "All agents will read it" in builder_text(world)
+    assert "All agents will read it" in builder_text(EVENTS, public_beliefs=True)
+
+    for events, public, is_public in ((EVENTS, True, True), (EVENTS, False, False), (world, False, False)):
+        builder = ContextBuilder(
+            manifest(reflection_threshold=2, ask_to_reflect=True, public_beliefs=public), output_type=Reflecting
+        )
+        (payload,) = builder.reflections_from(builder.build(events), _plan("It turns.", [1]))
+        assert payload.get("public", False) == is_public
+        event = make_event(9, payload, kind="agent.reflected")
+        read = Visibility().visible("odo", [*events, event])
+        assert (event in read) == (is_public or events is world)
+
+
+def builder_text(events: list[Event], **memory: object) -> str:
+    """A prompt that asks for beliefs."""
+    settings = manifest(reflection_threshold=2, ask_to_reflect=True, **memory)
+    return ContextBuilder(settings, output_type=Reflecting).build(events).text
 
 
 def test_a_belief_is_storable_whatever_the_model_answered() -> None:
     """Its JSON may hold halves of characters, and NUL, which a ledger refuses."""
     builder = asking(threshold=2)
-    payload = builder.reflection_from(builder.build(EVENTS), ReflectionPlan(belief="It \ud800turns\x00.", based_on=[1]))
-    assert payload is not None
+    (payload,) = builder.reflections_from(builder.build(EVENTS), _plan("It \ud800turns\x00.", [1]))
     assert payload["belief"] == "It \ufffdturns\ufffd."
 
 
@@ -486,7 +596,7 @@ def test_an_answer_of_another_type_is_refused() -> None:
     """Such as the field's JSON, or that of an `output_type` which declares something else."""
     builder = asking(threshold=2)
     with pytest.raises(InvalidInputError, match="answer must be a ReflectionPlan or None, not dict"):
-        builder.reflection_from(builder.build(EVENTS), {"belief": "It turns.", "based_on": [1]})  # type: ignore[arg-type]
+        builder.reflections_from(builder.build(EVENTS), {"belief": "It turns.", "based_on": [1]})  # type: ignore[arg-type]
 
 
 def test_asking_needs_a_threshold_and_a_place_for_the_answer() -> None:
@@ -507,5 +617,5 @@ def test_a_request_to_reflect_is_never_cut() -> None:
     context = builder.build(EVENTS)
     assert "## REFLECTION" in context.text
     assert context.asks_to_reflect
-    # Nothing is shown but the visitor, and so nothing can be cited.
+    # Nothing is shown, and so nothing can be cited.
     assert context.numbered == ()

@@ -39,6 +39,7 @@ from tests.support.ledger_events import (
     looks,
     make_event,
     positions,
+    seen_by,
     seen_in,
     without_erased,
 )
@@ -55,7 +56,6 @@ def is_seen(event: Event) -> bool:
         "judge.verdict",
         "user.injected",
         "run.started",
-        "agent.reflected",
     }
 
 
@@ -196,7 +196,7 @@ async def test_no_index_shows_an_agent_what_it_may_not_see(
 
     recalled = await SalienceMemory(agent, 5, index=index).recall(events, scene, turn)
 
-    seen = [event for event in without_erased(events) if Visibility().sees(agent, event)]
+    seen = seen_by(agent, events)
     assert all(any(one is event for event in seen) for one in recalled)
     assert len(recalled) == min(5, len(seen))
     assert all(event in seen for event in index.given)

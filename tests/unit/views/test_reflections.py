@@ -15,6 +15,7 @@ from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.views import (
     BeliefGraph,
+    EpisodicMemory,
     ReflectionFollower,
     ReflectionMemory,
     ReflectionTracker,
@@ -26,10 +27,11 @@ from tests.support.ledger_events import (
     as_read,
     erase,
     event_id,
-    ledgers,
     looks,
     make_event,
     positions,
+    reflective_ledgers,
+    seen_by,
     seen_in,
     without_erased,
 )
@@ -154,6 +156,10 @@ def test_a_payload_is_checked_before_it_is_written() -> None:
             lambda: reflection_payload("mara", "x", [event_id(1)], STORY, contradicts=[event_id(3)]),
             "not an earlier reflection of another agent visible to",
         ),
+        (
+            lambda: reflection_payload("mara", "x", [event_id(1)], STORY, public=1),  # type: ignore[arg-type]
+            "public must be True or False, not 1",
+        ),
         (lambda: BeliefGraph(STORY).evidence(event_id(1)), "no belief has the id"),
         (lambda: ReflectionTracker("mara", 0), "threshold must be a whole number from 1, not 0"),
     ],
@@ -190,6 +196,16 @@ def test_a_judge_reads_beliefs_without_the_agents_memory() -> None:
     """What a belief rests on stays with who saw it."""
     graph = BeliefGraph(STORY)
 
+    assert graph.current(reader="judge") == ()
+    for number in (3, 4, 5, 6):
+        with pytest.raises(InvalidInputError, match="no belief has the id"):
+            graph.evidence(event_id(number), reader="judge")
+    # Mara's second belief names Odo's first, which he has not shown her: it stays hers, and she is not shown his.
+    assert positions(graph.evidence(event_id(5), reader="mara")) == [1]
+    assert positions(graph.evidence(event_id(6), reader="odo")) == [2]
+
+    told = [one.model_copy(update={"payload": one.payload | {"public": True}}) for one in STORY[3:]]
+    graph = BeliefGraph([*STORY[:3], *told])
     assert [belief.text for belief in graph.current("odo", reader="judge")] == [
         "Nobody knows of the key.",
         "Mara is wrong.",
@@ -197,6 +213,102 @@ def test_a_judge_reads_beliefs_without_the_agents_memory() -> None:
     assert graph.evidence(event_id(4), reader="judge") == ()
     assert positions(graph.evidence(event_id(6), reader="judge")) == [5]
     assert positions(graph.evidence(event_id(6), reader="odo")) == [2, 5]
+    # What a public belief replaces is not told with it.
+    assert [one.id for one in graph.history(event_id(5), reader="judge")] == [event_id(5)]
+    assert [one.id for one in graph.history(event_id(5), reader="mara")] == [event_id(3), event_id(5)]
+
+
+def test_a_belief_is_read_by_those_who_see_all_that_it_rests_on() -> None:
+    """Every event, every belief on the way, what it replaces, and what its model was shown."""
+    rain = make_event(1, "rain", kind="world.observed")
+    thought = make_event(2, "I took the key", actor="odo", kind="agent.thought")
+    cases: list[tuple[list[Event], bool]] = [
+        ([reflect(3, "It rains.", [1], actor="odo")], True),
+        ([reflect(3, "Odo is a thief.", [1, 2], actor="odo")], False),
+        ([reflect(3, "Odo is a thief.", [2], actor="odo"), reflect(4, "The key is gone.", [3], actor="odo")], False),
+        ([reflect(3, "It rains.", [1], actor="odo"), reflect(4, "It pours.", [3], actor="odo")], True),
+        ([reflect(3, "Odo has it.", [2], actor="odo"), reflect(4, "It rains.", [1], actor="odo", replaces=3)], False),
+        ([reflect(3, "It rains.", [1, 9], actor="odo")], False),
+        ([make_event(3, {"belief": "So it is."}, actor="odo", kind="agent.reflected")], False),
+        ([make_event(3, {"text": "I took the key"}, actor="odo", kind="agent.reflected")], False),
+        ([make_event(3, {"belief": "So.", "based_on": "all"}, actor="odo", kind="agent.reflected")], False),
+    ]
+    for payload, is_read in (
+        ({"rests_on": [str(event_id(1))]}, True),
+        ({"rests_on": [str(event_id(1)), str(event_id(2))]}, False),
+        ({"rests_on": ["x"]}, False),
+        ({"rests_on": "all"}, False),
+        ({"rests_on": [str(event_id(2))], "public": True}, True),
+        ({"rests_on": [str(event_id(2))], "public": "true"}, False),
+        ({"rests_on": [str(event_id(2))], "public": 1}, False),
+    ):
+        plain = reflect(3, "It rains.", [1], actor="odo")
+        cases.append(([plain.model_copy(update={"payload": plain.payload | payload})], is_read))
+
+    for reflections, is_read in cases:
+        events, last = [rain, thought, *reflections], reflections[-1]
+        for reader in ("mara", "judge"):
+            assert (last in EpisodicMemory(reader, 99).visible(events)) == is_read, last.payload
+            if last.payload.get("based_on") not in (None, "all"):
+                shown = [one.id for one in BeliefGraph(events).current(reader=reader)]
+                assert (last.event_id in shown) == is_read
+        assert last in EpisodicMemory("odo", 99).visible(events)
+        # By itself, an event tells only whether it is public.
+        assert Visibility().sees("mara", last) == (last.payload.get("public") is True)
+
+
+def test_a_private_thought_stays_private_until_it_is_confessed() -> None:
+    """A belief on a thought is its author's; after the confession, one that rests on that is everybody's."""
+    events = [make_event(1, "I took the key", actor="odo", kind="agent.thought", turn=1)]
+    events.append(reflect(2, "Odo hides the key.", [1], actor="odo", turn=1))
+    confession = make_event(3, "Odo confesses: he has the key.", kind="world.observed", actor=None, turn=20)
+    later = reflect(4, "Odo has confessed.", [3], actor="odo", turn=20)
+
+    follower = EpisodicMemory("mara").follow()
+    follower.observe(events)
+    assert follower.visible() == ()
+    follower.observe([confession, later])
+    assert positions(follower.visible()) == [3, 4]
+
+
+def test_a_belief_whose_replaced_one_is_erased_is_its_authors_alone() -> None:
+    """Nobody can tell any more whether what it repeats may be read; and it stays a belief of its author."""
+    rain = make_event(1, "rain", kind="world.observed")
+    events = [rain, reflect(2, "It rains.", [1], actor="odo"), reflect(3, "It pours.", [1], actor="odo", replaces=2)]
+    follower, graph = EpisodicMemory("mara").follow(), BeliefGraph(events)
+    follower.observe(events)
+    assert positions(follower.visible()) == [1, 2, 3]
+    assert [belief.text for belief in graph.current(reader="mara")] == ["It pours."]
+
+    receipt = erase(4, 2)
+    follower.observe([receipt])
+    graph.observe([receipt])
+
+    assert positions(follower.visible()) == [1]
+    assert graph.current(reader="mara") == ()
+    assert [belief.text for belief in graph.current(reader="odo")] == ["It pours."]
+
+
+@settings(max_examples=60)
+@given(reflective_ledgers(), looks(), st.sampled_from(("mara", "odo", "judge")))
+def test_no_view_shows_a_belief_with_a_ground_that_its_reader_does_not_see(
+    events: list[Event], moments: list[tuple[int, int]], reader: str
+) -> None:
+    """Any history, any erasures, read at any moments: exactly what the rule allows, in views and in the graph."""
+    follower, graph = EpisodicMemory(reader, 99).follow(), BeliefGraph()
+    for moment in [*moments, (len(events), len(events))]:
+        part = seen_in(events, moment)
+        follower.observe(part)
+        graph.observe(part)
+        wanted = seen_by(reader, part)
+        assert list(follower.visible()) == wanted
+        shown = {belief.id for belief in graph.current(reader=reader)}
+        assert shown <= {event.event_id for event in wanted}
+        for belief_id in shown:
+            for query in (graph.evidence, graph.history):
+                assert {getattr(one, "event_id", None) or one.id for one in query(belief_id, reader=reader)} <= {
+                    event.event_id for event in wanted
+                }
 
 
 def test_private_reflections_are_read_by_their_author_alone() -> None:
@@ -231,23 +343,6 @@ def test_after_k_reflections_memory_is_k_beliefs_and_a_window() -> None:
     assert "secret" not in memory.format_for_prompt(ledger)
 
 
-@st.composite
-def reflective_ledgers(draw: st.DrawFn) -> list[Event]:
-    """Ledgers whose reflections name any events, also ones they must not."""
-    events = draw(ledgers())
-    for index, event in enumerate(events):
-        if event.kind != "agent.reflected":
-            continue
-        ids = st.integers(1, len(events)).map(event_id).map(str)
-        payload: dict[str, Any] = {"belief": "so it is", "based_on": draw(st.lists(ids, max_size=2))}
-        if draw(st.booleans()):
-            payload["replaces"] = draw(ids)
-        if draw(st.booleans()):
-            payload["contradicts"] = [draw(ids)]
-        events[index] = event.model_copy(update={"payload": payload})
-    return events
-
-
 @pytest.mark.thorough
 @settings(max_examples=40)
 @given(reflective_ledgers(), looks(), st.randoms())
@@ -268,7 +363,7 @@ def test_in_steps_is_from_scratch(events: list[Event], moments: list[tuple[int, 
         assert belief.based_on
         for one in belief.based_on:
             assert left[one].position < left[belief.id].position
-            assert Visibility().sees(belief.agent_name, left[one])
+            assert Visibility().may_name(belief.agent_name, left[one])
             assert left[one] in graph.evidence(belief.id)
 
 

@@ -72,6 +72,15 @@ async def test_reads_answer_what_the_memory_returns(house: tuple[Rest, Tenant]) 
         ),
         (
             "GET",
+            '/v1/memories?where={"metadata": {"$or": [{"draft": {"$exists": true}}, {"$not": {"draft": false}}]}}',
+            None,
+            "memories",
+            lambda m: m.get_active_memories(
+                whose, where=Filter(metadata={"$or": [{"draft": {"$exists": True}}, {"$not": {"draft": False}}]})
+            ),
+        ),
+        (
+            "GET",
             f"/v1/memories?as_of={then}",
             None,
             "memories",

@@ -1,0 +1,69 @@
+"""Hears when a speaker says that what follows, or what was said, is not to be kept; in English and German.
+
+Only plain words count. Where a phrase may be about somebody else's words ("he told me off the record"), nothing is off
+the record; where it is not clear how much is meant, more is.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal, NamedTuple
+
+type Mark = Literal["off", "on", "this"]
+
+# Somebody's report of what was off the record, a denial, or talk about the phrase.
+_NOT_MEANT: Final = r"(?<!not )(?<!n't )(?<!n’t )(?<![\"“'‘„»])"  # noqa: RUF001 - quotation marks are what it looks for
+_REPORT: Final = re.compile(
+    r"\b(?:told|said|says|spoke|talked|mentioned|confirmed|admitted|heard|asked|went|was|were|erzählte|sagte|meinte)\b"
+    r"[^.!?;:\n]*\Z",
+    re.IGNORECASE,
+)
+_OFF: Final = re.compile(
+    rf"{_NOT_MEANT}\b(?:off[ -]the[ -]record|nicht (?:fürs|für das) protokoll|"
+    r"(?:ab|von) (?:jetzt|hier)(?: an)? (?:bitte )?(?:nichts? mehr|nicht|nichts) "
+    r"(?:mitschreiben|merken|speichern|notieren|aufschreiben))\b",
+    re.IGNORECASE,
+)
+_ON: Final = re.compile(
+    r"\b(?:back on (?:the )?record|on the record (?:again|now)|"
+    r"(?:you (?:can|may)|please) (?:remember|record|store|note|save) (?:things |this |it )?again|"
+    r"wieder (?:fürs|für das) protokoll|"
+    r"(?:ab jetzt|jetzt) (?:bitte )?wieder (?:mitschreiben|merken|speichern|notieren))\b",
+    re.IGNORECASE,
+)
+# Requests begin a sentence or follow "please": "I don't remember that" is none.
+_BEGIN: Final = r"(?:\A|(?<=[.!?;:(\n–—])|(?<=\bplease)|(?<=\bbitte)|(?<=\bok)|(?<=\bokay)|(?<=,))\s*"
+_END: Final = r"(?=\s*(?:please|bitte)?\s*(?:[.!?,;:)\n–—]|\Z))"
+_THIS: Final = re.compile(
+    rf"{_BEGIN}(?:please |bitte )?(?:"
+    r"(?:do not|don't|don’t|never) (?:remember|record|store|save|memori[sz]e|keep|write down|note(?: down)?)"
+    r" (?:this|that|it|what i (?:just )?(?:said|say|told you|tell you)|any of (?:this|that))|"
+    r"(?:this|that) (?:is|must|should)(?: not|n't|n’t) (?:to )?(?:be )?(?:remembered|stored|recorded|saved|kept)|"
+    r"(?:merk|merke|speicher|speichere|notier|notiere|behalt|behalte) (?:dir )?(?:das|dies|es) (?:bitte )?nicht|"
+    r"(?:das|dies) (?:bitte )?nicht (?:merken|speichern|notieren|aufschreiben|mitschreiben)"
+    rf"){_END}",
+    re.IGNORECASE,
+)
+
+
+class RecordMark(NamedTuple):
+    """What a text says of the record.
+
+    Attributes:
+        kind: `off`: nothing from here on is to be kept; `on`: it may be again; `this`: what the text itself says, or
+            if that is little, what came before it.
+        start: Its first character.
+    """
+
+    kind: Mark
+    start: int
+
+
+def record_marks(text: str) -> list[RecordMark]:
+    """What a text says of the record, in order."""
+    found = [RecordMark("on", match.start()) for match in _ON.finditer(text)]
+    found += [RecordMark("this", match.start()) for match in _THIS.finditer(text)]
+    found += [
+        RecordMark("off", match.start()) for match in _OFF.finditer(text) if not _REPORT.search(text[: match.start()])
+    ]
+    return sorted(found, key=lambda mark: mark.start)

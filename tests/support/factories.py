@@ -417,7 +417,7 @@ async def _learn(memory: AgentMem, external_id: str, memory_id: UUID, chunk_id: 
 
 async def _outdate(memory: AgentMem, external_id: str, memory_id: UUID, *, by: UUID) -> None:
     """Mark the first words of a memory as probably out of date since another one said so, and end half of a third."""
-    hours = await memory.create_active_memory(external_id, "Hours", _HOURS, occurred_at=LONG_AGO)
+    hours = await memory.create_active_memory(external_id, "House", _HOURS, occurred_at=LONG_AGO)
     first, newer, opening = [
         UUID(event.payload["chunks"][0]["id"])
         for wanted in (memory_id, by, hours.id)

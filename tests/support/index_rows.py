@@ -183,10 +183,11 @@ class _Languages:
         """By chunk id the number that follows from the event which brought the chunk in."""
         rows = await db.fetch_all(
             "SELECT e.position, entry.value ->> 'id' AS chunk_id, entry.place - 1 AS index FROM memory_event AS e,"
-            " jsonb_array_elements(coalesce(e.payload -> CASE e.kind WHEN 'memory.consolidated' THEN 'facts'"
-            " ELSE 'chunks' END, '[]')) WITH ORDINALITY AS entry (value, place)"
+            " jsonb_array_elements(coalesce(CASE e.kind WHEN 'memory.consolidated' THEN e.payload -> 'facts'"
+            "  WHEN 'memory.cut' THEN jsonb_path_query_array(e.payload, '$.cuts[*].pieces[*]')"
+            "  ELSE e.payload -> 'chunks' END, '[]')) WITH ORDINALITY AS entry (value, place)"
             " WHERE e.external_id = $(external_id)p AND e.salt IS NOT NULL AND ("
-            "  e.kind = 'memory.consolidated'"
+            "  e.kind IN ('memory.consolidated', 'memory.cut')"
             "  OR e.kind IN ('memory.created', 'memory.updated', 'memory.appended')"
             "  AND (entry.value ->> 'new')::boolean)",
             {"external_id": external_id},

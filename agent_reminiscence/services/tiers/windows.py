@@ -198,9 +198,9 @@ def make_windows(chunks: Sequence[StoredChunk], before: Sequence[StoredChunk] = 
 
 
 class _Part(NamedTuple):
-    """A chunk, or its lines of one day, with the index of the chunk and where they stand in it."""
+    """A chunk, or its lines of one day, with the number of the chunk, from 0, and where they stand in it."""
 
-    index: int
+    number: int
     chunk: StoredChunk
     span: Span | None
 
@@ -231,7 +231,7 @@ def _window(chunks: Sequence[StoredChunk], read: Sequence[_Part], before: Sequen
     Args:
         read: What it shows.
     """
-    inside = {part.index for part in read}
+    inside = {part.number for part in read}
     source = read[0].chunk.source
     # In the order in which they are shown, so that the numbers of the passages ascend from line to line.
     read = sorted(read, key=lambda part: part.chunk.said_at)
@@ -242,7 +242,7 @@ def _window(chunks: Sequence[StoredChunk], read: Sequence[_Part], before: Sequen
     best = sorted(others, key=lambda index: (-rest[index].importance, index))[:WINDOW_CONTEXT_SENTENCES]
     context = (first_sentence(rest[index].content) for index in sorted(best))
     return Window(
-        indices=tuple(part.index for part in read),
+        indices=tuple(part.number for part in read),
         chunks=tuple(part.chunk for part in read),
         spans=tuple(part.span for part in read),
         context=tuple(sentence[:WINDOW_CONTEXT_CHARACTERS] for sentence in context if sentence),

@@ -105,7 +105,7 @@ def test_attributes_say_of_any_metadata_what_a_condition_means(
 @example(metadata={"a": {"b": 1}}, wanted={"a": {"$or": [{"b": 2}, {"b": {"$lt": 2}}]}})
 @example(metadata={"a": 1}, wanted={"a": {"$gt": 0, "$not": {"$gt": 1}}})
 def test_attributes_say_of_any_metadata_what_an_expression_means(
-    metadata: dict[str, Any], wanted: dict[str, Any]
+    metadata: dict[str, Any], wanted: dict[str | tuple[str, ...], Any]
 ) -> None:
     """With `$and`, `$or` and `$not` around and within paths; read again, the checked copy means the same."""
     where = Filter(metadata=wanted)

@@ -47,7 +47,8 @@ class _Mill:
 
 
 def _request(question: str = _TASK, **given: Any) -> AgentRequest:
-    return AgentRequest(question=question, **{"user": "ana", "enable_memory": True, "conversation_id": "c-1"} | given)
+    chosen: dict[str, Any] = {"user": "ana", "enable_memory": True, "conversation_id": "c-1"} | given
+    return AgentRequest(question=question, **chosen)
 
 
 async def _know(memory: AgentMem, **given: Any) -> None:

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 # New passages, stored passages and known relationships have a letter each, and a bare number is one of them all.
-LABEL = "[NSR]?[0-9]{1,4}"
+LABEL = "^[NSR]?-?[0-9]{1,9}$"
 # The most of Pydantic's complaints that are passed on.
 _MAX_COMPLAINTS = 20
 

@@ -304,6 +304,22 @@ async def test_what_repeats_a_chunk_is_cut_with_it(memory: AgentMem, tenant: str
     await _is_sound(memory, tenant)
 
 
+async def test_a_repetition_whose_words_cannot_be_told_apart_is_marked(memory: AgentMem, tenant: str) -> None:
+    """In lower case, the Turkish capital is a letter and a dot, at which the word is divided."""
+    text = f"{_CLOSES} İzmir is far away. {_PARKING}"
+    old = await memory.create_active_memory(tenant, "Office", text, occurred_at=_EARLY)
+    await memory.admin.consolidate(tenant, old.id)
+    again = await memory.create_active_memory(tenant, "Copy", text.casefold(), occurred_at=_EARLY)
+    assert (await memory.admin.consolidate(tenant, again.id))[0].duplicates == 1
+    new = await memory.create_active_memory(tenant, "News", _NEWS, occurred_at=_LATE)
+
+    await consolidate_ending(memory, tenant, new.id, [Said(old.id, _CLOSES)])
+
+    assert [chunk.has_ended for chunk in await layout_of(memory, tenant, old.id)] == [True, False]
+    assert await _marks(memory, tenant) == [(text.casefold(), None)]
+    await _is_sound(memory, tenant)
+
+
 # Marks ----------------------------------------------------------------------------------------------------------------
 
 

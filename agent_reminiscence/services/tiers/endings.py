@@ -118,7 +118,8 @@ class EndingPlanner:
             divided[chunk.chunk_id] = own
             soft += [_Over(chunk, one, one.span) for one in proposed[chunk.chunk_id] if not one.is_hard]
             for follower in await self._find_followers(db, events, hard):
-                divided.setdefault(follower[0].chunk.chunk_id, _divide(follower[0].chunk, follower))
+                parts = [one for one in follower if one.span is not None]
+                divided.setdefault(follower[0].chunk.chunk_id, _divide(follower[0].chunk, parts))
                 soft += [one for one in follower if one.span is None]
         marked = [one for one in soft if await self._may_mark(db, events, one, moment)]
         await self._add_cuts(db, events, [one for one in divided.values() if one.over])

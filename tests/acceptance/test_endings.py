@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
@@ -12,6 +13,7 @@ from agent_reminiscence import AgentMem
 from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.services.tiers.memorizing import Cost
 from agent_reminiscence.services.tiers.planning import GoneMeanwhileError
+from agent_reminiscence.services.tiers.proposal import PlannedEnding, Proposal
 from tests.support.endings import Said, consolidate_ending, layout_of
 
 _EARLY = datetime(2024, 3, 1, 12, tzinfo=UTC)
@@ -150,6 +152,27 @@ async def test_all_words_of_a_chunk_end_it_whole(memory: AgentMem, tenant: str) 
     [chunk] = await layout_of(memory, tenant, old)
     assert ended.payload["chunks"] == [str(chunk.chunk_id)]
     assert chunk.has_ended
+
+
+async def test_what_ends_a_chunk_is_a_piece_if_it_is_cut_itself(memory: AgentMem, tenant: str) -> None:
+    """The chunk that it was is gone by then."""
+    old, new = await _old_and_new(memory, tenant, _CLOSES, f"{_NEWS} {_PARKING}")
+    [older], [newer] = await layout_of(memory, tenant, old), await layout_of(memory, tenant, new)
+    service = memory._ready().services.consolidation
+    draft = await service._drafting.read(tenant, new, None, needs_vectors=False, by_rules=False)
+    span = (newer.content.index(_PARKING), len(newer.content))
+    proposal = Proposal(
+        endings=[
+            PlannedEnding(older.chunk_id, 0, _LATE, "It closes later."),
+            PlannedEnding(newer.chunk_id, 0, _LATE, "It is free.", span=span),
+        ]
+    )
+
+    await service._commit(await service._drafting.complete(replace(draft, proposal=proposal), proposal, None), Cost())
+
+    stays, _ = await layout_of(memory, tenant, new)
+    ended = await memory.ledger.read(tenant, kinds=["memory.ended"])
+    assert [event.payload["by"] for event in ended] == [[str(stays.chunk_id)]] * 2
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from typing import Final
 
 from agent_reminiscence.text.folding import WORD, without_possessive
 from agent_reminiscence.text.name_types import PERSON
-from agent_reminiscence.text.name_words import RELATIVES
+from agent_reminiscence.text.name_words import MORE_RELATIVES, RELATIVES
 from agent_reminiscence.text.names import mentioned_keys
 from agent_reminiscence.text.periods import is_first_person
 from agent_reminiscence.text.values import find_values, other_words
@@ -35,13 +35,6 @@ from agent_reminiscence.text.values import find_values, other_words
 LIKE_ALONE: Final = 0.6
 LIKE_WITH_MORE: Final = 0.5
 _SHARED_WORDS: Final = 2
-# Relatives in the other languages of `standing`, in lower case. A word that also means something else only makes an
-# ending softer.
-_MORE_RELATIVES: Final = frozenset(
-    "bruder ehefrau ehemann enkel enkelin freund freundin mama mann mutter oma onkel opa papa schwester sohn tante"
-    " tochter vater fils fille frère maman mari mère père sœur tante hermana hermano hija hijo madre padre esposa esposo"
-    " figlia figlio fratello marito moglie sorella filha filho irmã irmão mãe pai".split()
-)
 _SHARED_PART: Final = 0.5
 
 
@@ -131,4 +124,4 @@ def _is_of_others(old: Statement, new: Statement) -> bool:
 
 def _relatives(text: str) -> frozenset[str]:
     words = frozenset(without_possessive(word) for word in WORD.findall(text.casefold()))
-    return words & (RELATIVES | _MORE_RELATIVES)
+    return words & (RELATIVES | MORE_RELATIVES)

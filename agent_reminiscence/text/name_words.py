@@ -131,6 +131,19 @@ RELATIVES = _words(
 )
 """What one person is to another: `my friend Sarah`."""
 
+MORE_RELATIVES = _words(
+    """
+    bruder ehefrau ehemann enkel enkelin freund freundin mama mann mutter oma onkel opa papa schwester sohn tante
+    tochter vater
+    fils fille frère maman mari mère père sœur
+    esposa esposo hermana hermano hija hijo madre padre
+    figlia figlio fratello marito moglie sorella
+    filha filho irmã irmão mãe pai
+    """
+)
+"""The same in German, French, Spanish, Italian and Portuguese; some mean something else, too, and no name depends on
+them."""
+
 CONNECTORS = _words(
     """
     & al bin da das de del della den der di do dos el ibn la le of van vom von y zu

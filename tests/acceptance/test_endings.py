@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
@@ -12,6 +13,7 @@ from agent_reminiscence import AgentMem
 from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.services.tiers.memorizing import Cost
 from agent_reminiscence.services.tiers.planning import GoneMeanwhileError
+from agent_reminiscence.services.tiers.proposal import PlannedEnding, Proposal
 from tests.support.endings import Said, consolidate_ending, layout_of
 
 _EARLY = datetime(2024, 3, 1, 12, tzinfo=UTC)
@@ -150,6 +152,27 @@ async def test_all_words_of_a_chunk_end_it_whole(memory: AgentMem, tenant: str) 
     [chunk] = await layout_of(memory, tenant, old)
     assert ended.payload["chunks"] == [str(chunk.chunk_id)]
     assert chunk.has_ended
+
+
+async def test_what_ends_a_chunk_is_a_piece_if_it_is_cut_itself(memory: AgentMem, tenant: str) -> None:
+    """The chunk that it was is gone by then."""
+    old, new = await _old_and_new(memory, tenant, _CLOSES, f"{_NEWS} {_PARKING}")
+    [older], [newer] = await layout_of(memory, tenant, old), await layout_of(memory, tenant, new)
+    service = memory._ready().services.consolidation
+    draft = await service._drafting.read(tenant, new, None, needs_vectors=False, by_rules=False)
+    span = (newer.content.index(_PARKING), len(newer.content))
+    proposal = Proposal(
+        endings=[
+            PlannedEnding(older.chunk_id, 0, _LATE, "It closes later."),
+            PlannedEnding(newer.chunk_id, 0, _LATE, "It is free.", span=span),
+        ]
+    )
+
+    await service._commit(await service._drafting.complete(replace(draft, proposal=proposal), proposal, None), Cost())
+
+    stays, _ = await layout_of(memory, tenant, new)
+    ended = await memory.ledger.read(tenant, kinds=["memory.ended"])
+    assert [event.payload["by"] for event in ended] == [[str(stays.chunk_id)]] * 2
 
 
 @pytest.mark.parametrize(
@@ -301,6 +324,22 @@ async def test_what_repeats_a_chunk_is_cut_with_it(memory: AgentMem, tenant: str
     assert [c.content.strip() for c in await layout_of(memory, tenant, again.id) if c.has_ended] == [_CLOSES.upper()]
     await memory.admin.archive(tenant, old.id, end_chunks=True)
     assert await _found(memory, tenant, _COST) == {_PARKING.upper(), _NEWS}
+    await _is_sound(memory, tenant)
+
+
+async def test_a_repetition_whose_words_cannot_be_told_apart_is_marked(memory: AgentMem, tenant: str) -> None:
+    """In lower case, the Turkish capital is a letter and a dot, at which the word is divided."""
+    text = f"{_CLOSES} İzmir is far away. {_PARKING}"
+    old = await memory.create_active_memory(tenant, "Office", text, occurred_at=_EARLY)
+    await memory.admin.consolidate(tenant, old.id)
+    again = await memory.create_active_memory(tenant, "Copy", text.casefold(), occurred_at=_EARLY)
+    assert (await memory.admin.consolidate(tenant, again.id))[0].duplicates == 1
+    new = await memory.create_active_memory(tenant, "News", _NEWS, occurred_at=_LATE)
+
+    await consolidate_ending(memory, tenant, new.id, [Said(old.id, _CLOSES)])
+
+    assert [chunk.has_ended for chunk in await layout_of(memory, tenant, old.id)] == [True, False]
+    assert await _marks(memory, tenant) == [(text.casefold(), None)]
     await _is_sound(memory, tenant)
 
 

@@ -108,20 +108,25 @@ class EndingPlanner:
         texts = await self._tables.pieces.read_contents(db, external_id, [chunk.chunk_id for chunk in live])
         events = _Events(draft, plan)
         soft: list[_Over] = []
+        whole: list[_Over] = []
         divided: dict[UUID, _Divided] = {}
         for chunk in texts:
             hard = [_Over(chunk, one, one.span) for one in proposed[chunk.chunk_id] if one.is_hard]
             own = _divide(chunk, hard)
             if not own.stays:
-                await self._end_whole(db, events, chunk, hard[-1].ending)
+                whole.append(hard[-1])
                 continue
             divided[chunk.chunk_id] = own
             soft += [_Over(chunk, one, one.span) for one in proposed[chunk.chunk_id] if not one.is_hard]
             for follower in await self._find_followers(db, events, hard):
-                divided.setdefault(follower[0].chunk.chunk_id, _divide(follower[0].chunk, follower))
+                parts = [one for one in follower if one.span is not None]
+                divided.setdefault(follower[0].chunk.chunk_id, _divide(follower[0].chunk, parts))
                 soft += [one for one in follower if one.span is None]
         marked = [one for one in soft if await self._may_mark(db, events, one, moment)]
+        # First, so that what ends names the pieces of newer chunks that are cut themselves.
         await self._add_cuts(db, events, [one for one in divided.values() if one.over])
+        for one in whole:
+            await self._end_whole(db, events, one.chunk, one.ending)
         for one in marked:
             await self._add_mark(db, events, one, divided[one.chunk.chunk_id])
         return events.all

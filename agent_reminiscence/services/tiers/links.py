@@ -11,6 +11,9 @@ there, the surest first:
 The same speaker is no sign: of what one person says about themselves, right and wrong pairs have the same speaker. But
 what somebody says of themselves is not over because another has moved house: speakers who differ need a thing, a
 person or a value in common.
+
+No sign counts between statements about two people: "My birthday is on 3 May" and "Tom's birthday is on 3 June" have a
+value of one kind and a word in common, and both are true.
 """
 
 from __future__ import annotations
@@ -20,7 +23,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from agent_reminiscence.text.folding import WORD, without_possessive
 from agent_reminiscence.text.name_types import PERSON
+from agent_reminiscence.text.name_words import MORE_RELATIVES, RELATIVES
 from agent_reminiscence.text.names import mentioned_keys
 from agent_reminiscence.text.periods import is_first_person
 from agent_reminiscence.text.values import find_values, other_words
@@ -45,7 +50,12 @@ class Link(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Something that was said, with what is compared of it."""
+    """Something that was said, with what is compared of it.
+
+    Attributes:
+        about: The people it names, or calls a relative; if it does neither, and is in the first person, who says it
+            ('' for a speaker without a name). Empty: it is about nobody.
+    """
 
     text: str
     speaker: str | None
@@ -54,6 +64,7 @@ class Statement:
     words: frozenset[str]
     people: frozenset[str]
     things: frozenset[str]
+    about: frozenset[str]
 
 
 def read_statement(text: str, speaker: str | None, language: str, names: Mapping[str, str]) -> Statement:
@@ -64,15 +75,20 @@ def read_statement(text: str, speaker: str | None, language: str, names: Mapping
     """
     named = frozenset(mentioned_keys(text, known=names)) if names else frozenset()
     people = frozenset(key for key in named if names.get(key) == PERSON)
+    speaker = speaker.casefold() if speaker else None
+    about = people | _relatives(text)
+    if not about and is_first_person(text, ("en", language)):
+        about = frozenset({speaker or ""})
     in_names = frozenset(word for key in named for word in other_words(key, language))
     return Statement(
         text=text,
-        speaker=speaker.casefold() if speaker else None,
+        speaker=speaker,
         language=language,
         values=find_values(text, language),
         words=other_words(text, language) - in_names,
         people=people,
         things=named - people,
+        about=about,
     )
 
 
@@ -82,6 +98,8 @@ def find_link(old: Statement, new: Statement, likeness: float | None) -> Link:
     Args:
         likeness: The cosine of their vectors; None if either has none.
     """
+    if old.about and new.about and old.about.isdisjoint(new.about):
+        return Link.NONE
     words = old.words & new.words
     if words and any(new.values.get(kind) and new.values[kind] - values for kind, values in old.values.items()):
         return Link.VALUE
@@ -102,3 +120,8 @@ def _is_of_others(old: Statement, new: Statement) -> bool:
     if old.speaker is None or new.speaker is None or old.speaker == new.speaker:
         return False
     return is_first_person(old.text, ("en", old.language))
+
+
+def _relatives(text: str) -> frozenset[str]:
+    words = frozenset(without_possessive(word) for word in WORD.findall(text.casefold()))
+    return words & (RELATIVES | MORE_RELATIVES)

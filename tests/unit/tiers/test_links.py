@@ -80,3 +80,29 @@ def test_what_somebody_says_of_themselves_is_theirs() -> None:
     assert _link(*flat, speakers=("Ada", "Ada"), likeness=0.9) is Link.WORDS
     assert _link(*flat, speakers=("Ada", "Bo"), likeness=0.9) is Link.NONE
     assert _link(*office, speakers=("Ada", "Bo")) is Link.VALUE
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Lea's birthday is on 3 May.", "Tom's birthday is on 3 June."),
+        ("My birthday is on 3 May.", "Tom's birthday is on 3 June."),
+        ("I am allergic to penicillin.", "My son is allergic to penicillin."),
+        ("My daughter's school starts at 8:00.", "My son's school starts at 9:00."),
+        ("I take 20 mg of lisinopril.", "My father takes 40 mg of lisinopril."),
+        ("Die Tochter hat um 8 Uhr Schule.", "Mein Sohn hat um 9 Uhr Schule."),
+        ("I work at Globex.", "Tom has left Globex."),
+    ],
+)
+def test_what_is_said_of_two_people_is_true_of_both(old: str, new: str) -> None:
+    """Whatever the two have in common."""
+    assert _link(old, new, likeness=1) is Link.NONE
+
+
+def test_what_is_said_of_one_person_is_compared() -> None:
+    """Whether they say it themselves, or another says it of them."""
+    of_one = ("I am at the desk until 18:00.", "Lea is at the desk until 20:00 now.")
+
+    assert _link(*of_one, speakers=("Lea", "Tom")) is Link.VALUE
+    assert _link("My son's school starts at 8:00.", "The school of my son starts at 9:00.") is Link.VALUE
+    assert _link("I pay 500 euros of rent.", "The rent is 600 euros now.") is Link.VALUE

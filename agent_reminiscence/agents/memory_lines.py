@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -12,7 +13,7 @@ from agent_reminiscence.agents.plans import LabelledText
 from agent_reminiscence.domain.trust import Source, least_trusted
 
 # What a line of a list begins with; a changed line keeps it.
-_BULLET = re.compile(r"\s*(?:(?:[-*•–]|\d{1,3}[.)])\s+)?")
+_BULLET = re.compile(r"\s*(?:(?:[-*•–]|(\d{1,3})[.)])\s+)?")
 # A list's next item begins like its last one, unless the items are numbered.
 _PLAIN_BULLET = re.compile(r"\s*[-*•–]\s+")
 
@@ -62,6 +63,7 @@ def change_lines(content: str, changed: Mapping[int, str], added: Sequence[str])
     parts: list[str] = []
     number = 0
     last = ""
+    counted = frozenset(int(match[1]) for _, text in _split(content) if (match := _BULLET.match(text)) and match[1])
     for whole, text in _split(content):
         if not text.strip():
             parts.append(whole)
@@ -71,7 +73,7 @@ def change_lines(content: str, changed: Mapping[int, str], added: Sequence[str])
         if new is None:
             parts.append(whole)
         elif new:
-            parts.append(_like(text, new) + whole[len(text) :])
+            parts.append(_like(text, new, counted) + whole[len(text) :])
         if new != "":
             last = text
     rest = "".join(parts).lstrip("\r\n").rstrip()
@@ -81,12 +83,17 @@ def change_lines(content: str, changed: Mapping[int, str], added: Sequence[str])
     return "\n".join([*([rest] if rest else []), *more])
 
 
-def _like(before: str, after: str) -> str:
-    """A new text for a line, with the indentation and the bullet that it had."""
+def _like(before: str, after: str, counted: AbstractSet[int]) -> str:
+    """A new text for a line, with the indentation and the bullet that it had.
+
+    Args:
+        counted: The numbers that lines begin with. One without a neighbour is no bullet: "12. Mai ist Annas Tag."
+    """
     begin = _BULLET.match(before)
     whole = begin[0] if begin else ""
     bullet = whole.strip()
-    if not bullet or after.startswith(bullet) or _PLAIN_BULLET.match(after):
+    is_date = begin is not None and begin[1] is not None and counted.isdisjoint({int(begin[1]) - 1, int(begin[1]) + 1})
+    if not bullet or is_date or after.startswith(bullet) or _PLAIN_BULLET.match(after):
         return whole[: len(whole) - len(whole.lstrip())] + after
     return whole + after
 

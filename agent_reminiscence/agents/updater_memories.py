@@ -104,7 +104,7 @@ def _show(
     memory: ActiveMemory, labelled: Sequence[LabelledText], words: _ConversationWords, room: int
 ) -> ShownMemory | None:
     """As much of a memory as there is room for; None if there is none for any of it."""
-    lines = read_lines(memory.content[:_SEARCHED_CHARACTERS], labelled)
+    lines = read_lines(_searched(memory.content), labelled)
     # Hardly any text has eight characters to a token: a longer one is not even counted.
     if len(memory.content) <= 8 * WHOLE_TOKENS:
         whole = ShownMemory(memory, {line.number: line for line in lines})
@@ -125,6 +125,15 @@ def _show(
         elif (misses := misses + 1) > _MISSES:
             break
     return part
+
+
+def _searched(content: str) -> str:
+    """The lines that begin and end where words are looked for: of half a line, a change would lose the rest."""
+    if len(content) <= _SEARCHED_CHARACTERS:
+        return content
+    whole = content[: _SEARCHED_CHARACTERS + 1].splitlines(keepends=True)
+    # A single line that is longer is too long to be changed, and only its beginning is shown.
+    return "".join(whole[:-1]) or content[:_SEARCHED_CHARACTERS]
 
 
 def _part(memory: ActiveMemory, lines: Sequence[MemoryLine], count: int) -> ShownMemory:

@@ -120,8 +120,10 @@ class _Mender:
             edit.add(one.why, messages)
             first, *more = _lines([one.text]) or [""]
             if one.line:
-                edit.changed[one.line] = first
-                edit.added += more
+                # Of two texts for one line, both are kept: a model that splits a statement must not lose a half.
+                before = edit.changed.get(one.line, "")
+                edit.changed[one.line] = before or first
+                edit.added += [first, *more] if before and first else more
             else:
                 edit.added += [line for line in (first, *more) if line]
 
@@ -198,7 +200,8 @@ class _Mender:
             if fold_text(text) not in held and not are_known[text]:
                 held.add(fold_text(text))
                 added.append(text)
-        content = change_lines(memory.content, changed, added)
+        # The last line of a memory may say what is known: else what is no longer true would stay in its place.
+        content = change_lines(memory.content, changed, added) or change_lines(memory.content, edit.changed, added)
         if content.split() == memory.content.split():
             return None
         if not content:

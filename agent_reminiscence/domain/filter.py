@@ -55,8 +55,13 @@ type _Wanted = Mapping[str | tuple[str, ...], Any]
 
 
 class _Leaf(NamedTuple):
-    """One operator at one path."""
+    """One operator at one path.
 
+    Attributes:
+        name: Where it stands, for whoever wrote it.
+    """
+
+    name: str
     path: _Path
     operator: str
     operand: Any
@@ -152,17 +157,17 @@ class Filter(StrictModel):
 
 
 def _conditions(name: str, wanted: _Wanted | None, *, prefix: str = "") -> tuple[Expression, ...]:
-    return _expressions(name, _read(name, wanted or {}, ()), prefix)
+    return _expressions(_read(name, wanted or {}, ()), prefix)
 
 
-def _expressions(name: str, conjunction: _Conjunction, prefix: str) -> tuple[Expression, ...]:
-    return tuple(_expression(name, one, prefix) for one in conjunction)
+def _expressions(conjunction: _Conjunction, prefix: str) -> tuple[Expression, ...]:
+    return tuple(_expression(one, prefix) for one in conjunction)
 
 
-def _expression(name: str, one: _Leaf | _Joined, prefix: str) -> Expression:
+def _expression(one: _Leaf | _Joined, prefix: str) -> Expression:
     if isinstance(one, _Leaf):
-        return _condition(_at(name, one.path), stored_path(one.path, prefix), one.operator, one.operand)
-    parts = tuple(AllOf(_expressions(name, part, prefix)) for part in one.parts)
+        return _condition(one.name, stored_path(one.path, prefix), one.operator, one.operand)
+    parts = tuple(AllOf(_expressions(part, prefix)) for part in one.parts)
     match one.connective:
         case "$or":
             return AnyOf(parts)
@@ -189,11 +194,17 @@ def _condition(name: str, path: str, operator: str, value: Any) -> Expression:
             asked = _members(name, operator, value) if isinstance(value, list | tuple) else [value]
             if any(item is None for item in asked):
                 raise InvalidInputError(f"{name}['$contains'] holds None; a null in a list cannot be asked for")
-            ranges = tuple(dict.fromkeys(equal_to(_json(name, item)) for item in asked))
+            if any(isinstance(item, list | tuple) for item in asked):
+                # Stored as the list around it would be.
+                raise InvalidInputError(
+                    f"{name}['$contains'] holds a list; a list within a list cannot be told from the list itself, and"
+                    " '$eq' asks for either"
+                )
+            ranges = tuple(dict.fromkeys(equal_to(_json(f"{name}['$contains']", item)) for item in asked))
             return AllOf(tuple(Condition(path, (one,)) for one in (lists(), *ranges)))
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InvalidInputError(f"{name}[{operator!r}] compares a str or a number, not {_kind(value)}")
-    checked = _json(name, value)
+    checked = _json(f"{name}[{operator!r}]", value)
     if not is_comparable(checked):
         raise InvalidInputError(
             f"{name}[{operator!r}] is longer than {MAX_COMPARED_CHARACTERS} characters; compare with its beginning"
@@ -215,43 +226,44 @@ def _members(name: str, operator: str, value: Any) -> list[Any]:
     return [_json(name, item) for item in value]
 
 
-def _read(name: str, wanted: object, path: _Path, *, nesting: int = 0) -> list[_Leaf | _Joined]:
+def _read(name: str, wanted: object, path: _Path, *, nesting: int = 0, named: int = 0) -> list[_Leaf | _Joined]:
     """The conditions in a mapping; all have to hold.
 
     Args:
         path: Begins the path of each.
         nesting: In how many connectives the mapping is.
+        named: How many keys of the path stand in its name.
     """
     if not isinstance(wanted, Mapping):
         raise InvalidInputError(f"{name} must be a mapping of paths to values, not {_kind(wanted)}")
     found: list[_Leaf | _Joined] = []
     for key, value in wanted.items():
         if isinstance(key, str) and key in CONNECTIVES:
-            found.append(_read_joined(_at(name, path), key, value, path, nesting=nesting))
+            found.append(_read_joined(_at(name, path[named:]), key, value, path, nesting=nesting))
             continue
         keys = (*path, *_keys(name, key))
         if len(keys) > _MAX_DEPTH:
             raise InvalidInputError(f"{name} has a path of more than {_MAX_DEPTH} keys")
         if not isinstance(value, Mapping):
-            found.append(_Leaf(keys, "$eq", value))
+            found.append(_Leaf(_at(name, keys[named:]), keys, "$eq", value))
             continue
         if not value:
-            raise InvalidInputError(f"{_at(name, keys)} is empty; {{'$eq': {{}}}} asks for an empty object")
-        found += _read_value(name, value, keys, nesting=nesting)
+            raise InvalidInputError(f"{_at(name, keys[named:])} is empty; {{'$eq': {{}}}} asks for an empty object")
+        found += _read_value(name, value, keys, nesting=nesting, named=named)
     return found
 
 
-def _read_value(name: str, value: Mapping[Any, Any], path: _Path, *, nesting: int) -> list[_Leaf | _Joined]:
+def _read_value(name: str, value: Mapping[Any, Any], path: _Path, *, nesting: int, named: int) -> list[_Leaf | _Joined]:
     """What is asked of the value at a path: operators, or conditions on what is within it."""
     if not any(isinstance(one, str) and one.startswith("$") and one not in CONNECTIVES for one in value):
-        return _read(name, value, path, nesting=nesting)
+        return _read(name, value, path, nesting=nesting, named=named)
     found: list[_Leaf | _Joined] = []
-    shown = _at(name, path)
+    shown = _at(name, path[named:])
     for operator, operand in value.items():
         if operator in CONNECTIVES:
             found.append(_read_joined(shown, operator, operand, path, nesting=nesting))
         elif operator in OPERATORS:
-            found.append(_Leaf(path, operator, operand))
+            found.append(_Leaf(shown, path, operator, operand))
         else:
             raise InvalidInputError(
                 f"{shown} has {_shown(operator)}, which is not an operator; use {', '.join((*OPERATORS, *CONNECTIVES))}"
@@ -283,7 +295,9 @@ def _read_part(name: str, part: object, path: _Path, *, nesting: int) -> _Conjun
         raise InvalidInputError(f"{name} must be a mapping of conditions, not {_kind(part)}")
     if not part:
         raise InvalidInputError(f"{name} is empty; leave it out, or name a condition")
-    return _read_value(name, part, path, nesting=nesting) if path else _read(name, part, path, nesting=nesting)
+    if not path:
+        return _read(name, part, path, nesting=nesting)
+    return _read_value(name, part, path, nesting=nesting, named=len(path))
 
 
 def _at(name: str, path: _Path) -> str:
@@ -326,7 +340,7 @@ def _metadata(name: str, value: object) -> _Wanted:
         raise InvalidInputError(f"{name} is empty; leave it out to admit any")
     _check_paths(name, read)
     # Whatever is wrong with a value is found now.
-    count = sum(len(one.conditions) for one in _expressions(name, read, ""))
+    count = sum(len(one.conditions) for one in _expressions(read, ""))
     if count > MAX_CONDITIONS:
         raise InvalidInputError(f"{name} has {count} conditions; the limit is {MAX_CONDITIONS}")
     copied: _Wanted = _copy(value)

@@ -18,8 +18,9 @@ _REPORT: Final = re.compile(
     r"[^.!?;:\n]*\Z",
     re.IGNORECASE,
 )
+_OFF_RECORD: Final = r"off[\s-]+the[\s-]+record"
 _OFF: Final = re.compile(
-    rf"{_NOT_MEANT}\b(?:off[ -]the[ -]record|nicht (?:fürs|für das) protokoll|"
+    rf"{_NOT_MEANT}\b(?:{_OFF_RECORD}|nicht (?:fürs|für das) protokoll|"
     r"(?:ab|von) (?:jetzt|hier)(?: an)? (?:bitte )?(?:nichts? mehr|nicht|nichts) "
     r"(?:mitschreiben|merken|speichern|notieren|aufschreiben))\b",
     re.IGNORECASE,
@@ -34,14 +35,31 @@ _ON: Final = re.compile(
 # Requests begin a sentence or follow "please": "I don't remember that" is none.
 _BEGIN: Final = r"(?:\A|(?<=[.!?;:(\n–—])|(?<=\bplease)|(?<=\bbitte)|(?<=\bok)|(?<=\bokay)|(?<=,))\s*"
 _END: Final = r"(?=\s*(?:please|bitte)?\s*(?:[.!?,;:)\n–—]|\Z))"
+_MESSAGE: Final = r"(?:this|that|my)(?: last| previous)? (?:message|text|sentence|part)"
+_WORDS: Final = (
+    r"(?:what|everything|all) (?:that )?i(?:'ve|’ve| have)? (?:just )?(?:said|say|told you|tell you|wrote|mentioned)"
+    r"(?: (?:about|of|before|earlier)\b[^.!?;:\n]{0,60}?)?"
+)
 _THIS: Final = re.compile(
     rf"{_BEGIN}(?:please |bitte )?(?:"
     r"(?:do not|don't|don’t|never) (?:remember|record|store|save|memori[sz]e|keep|write down|note(?: down)?)"
-    r" (?:this|that|it|what i (?:just )?(?:said|say|told you|tell you)|any of (?:this|that))|"
+    rf" (?:this|that|it|{_MESSAGE}|{_WORDS}|any of (?:this|that))|"
     r"(?:this|that) (?:is|must|should)(?: not|n't|n’t) (?:to )?(?:be )?(?:remembered|stored|recorded|saved|kept)|"
     r"(?:merk|merke|speicher|speichere|notier|notiere|behalt|behalte) (?:dir )?(?:das|dies|es) (?:bitte )?nicht|"
     r"(?:das|dies) (?:bitte )?nicht (?:merken|speichern|notieren|aufschreiben|mitschreiben)"
     rf"){_END}",
+    re.IGNORECASE,
+)
+# The same in these words, of what was said before; what follows may be meant as well.
+_THAT_WAS: Final = re.compile(
+    rf"{_BEGIN}(?:(?:oh|and|but|also) )?(?:"
+    rf"(?:that|it|{_MESSAGE}) was(?: \w+ly| all| meant(?: to be)?)? {_OFF_RECORD}|"
+    rf"{_WORDS} (?:is|was|stays|remains|(?:has to|must|should) (?:be|stay|remain))(?: \w+ly| all)? {_OFF_RECORD}|"
+    r"(?:please |let's |let’s |(?:can|could) (?:we|you) (?:please )?)?"
+    rf"(?:keep|leave) (?:this|that|it|all of (?:this|that)|"
+    rf"{_MESSAGE}|{_WORDS}) {_OFF_RECORD}|"
+    r"(?:das|es) (?:war|bleibt|soll(?:te)?)(?: \w+)? nicht (?:fürs|für das) protokoll"
+    r")\b",
     re.IGNORECASE,
 )
 
@@ -53,17 +71,19 @@ class RecordMark(NamedTuple):
         kind: `off`: nothing from here on is to be kept; `on`: it may be again; `this`: what the text itself says, or
             if that is little, what came before it.
         start: Its first character.
+        end: Where it ends.
     """
 
     kind: Mark
     start: int
+    end: int
 
 
 def record_marks(text: str) -> list[RecordMark]:
     """What a text says of the record, in order."""
-    found = [RecordMark("on", match.start()) for match in _ON.finditer(text)]
-    found += [RecordMark("this", match.start()) for match in _THIS.finditer(text)]
+    found = [RecordMark("on", *match.span()) for match in _ON.finditer(text)]
+    found += [RecordMark("this", *match.span()) for one in (_THIS, _THAT_WAS) for match in one.finditer(text)]
     found += [
-        RecordMark("off", match.start()) for match in _OFF.finditer(text) if not _REPORT.search(text[: match.start()])
+        RecordMark("off", *match.span()) for match in _OFF.finditer(text) if not _REPORT.search(text[: match.start()])
     ]
     return sorted(found, key=lambda mark: mark.start)

@@ -121,7 +121,8 @@ def filter_beside(run_ids: Sequence[str], where: Filter | None = None) -> Filter
         return where
     if where is None:
         return Filter(turn_metadata=conditions)
-    return where.model_copy(update={"turn_metadata": {**(where.turn_metadata or {}), **conditions}})
+    # What is asked of one of these runs itself goes first: a key stands in a mapping once.
+    return where.model_copy(update={"turn_metadata": {**conditions, **(where.turn_metadata or {})}})
 
 
 def render_new(result: RetrievalResult, window: Window, token_budget: int) -> Recalled:

@@ -9,12 +9,12 @@ from typing import Final
 
 from agent_reminiscence.agents.plans import Said
 from agent_reminiscence.text.folding import WORD
-from agent_reminiscence.text.off_record import record_marks
+from agent_reminiscence.text.off_record import RecordMark, record_marks
 
 # After such a pause people talk of something else.
 OFF_RECORD_PAUSE: Final = timedelta(hours=8)
 # With so few words beside it, "don't store that" is about what was said before.
-_WORDS_BESIDE: Final = 8
+_WORDS_BESIDE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def keep_on_record(said: Sequence[Said], off_at: datetime | None = None) -> OnRe
                 is_off = False
             elif mark.kind == "off":
                 is_off, start = True, None
-            elif len(WORD.findall(one.text)) > _WORDS_BESIDE:
+            elif _words_beside(one.text, mark) > _WORDS_BESIDE:
                 is_aside, start = True, None
             elif users_last is not None:
                 kept[users_last:] = [None] * (index - users_last)
@@ -72,3 +72,7 @@ def keep_on_record(said: Sequence[Said], off_at: datetime | None = None) -> OnRe
         kept.append(None if start is None else replace(one, text=one.text[start:]))
     rest = [one for one in kept if one is not None and one.text.strip()]
     return OnRecord(rest, len(said) - len(rest), (last or datetime.min.replace(tzinfo=UTC)) if is_off else None)
+
+
+def _words_beside(text: str, mark: RecordMark) -> int:
+    return len(WORD.findall(text[: mark.start])) + len(WORD.findall(text[mark.end :]))

@@ -185,12 +185,7 @@ class ProfileWriter:
         hits = {hit.chunk_id: hit for hit in await self._neighbours.read_chosen(request, chosen)}
         for hit in found.hits:
             hits.setdefault(hit.chunk_id, hit)
-        shown: list[SearchHit] = []
-        for hit in list(hits.values())[:SHOWN_PASSAGES]:
-            budget -= hit.tokens
-            if budget >= 0:
-                shown.append(hit)
-        return found.model_copy(update={"hits": tuple(sorted(shown, key=_said))})
+        return found.model_copy(update={"hits": choose_shown(list(hits.values()), budget)})
 
     async def _check(self, texts: Sequence[str]) -> None:
         """Refuse a text that holds what the redactor removes: a model may join parts of passages into a secret."""
@@ -200,6 +195,16 @@ class ProfileWriter:
             raise AgentError("the text of a profile cannot be checked by the redactor") from None
         if not is_clean:
             raise AgentError("the model wrote something that the redactor removes")
+
+
+def choose_shown(hits: Sequence[SearchHit], tokens: int) -> tuple[SearchHit, ...]:
+    """The first passages that fit, in the order of time; one that is too long does not keep out the shorter ones."""
+    shown: list[SearchHit] = []
+    for hit in hits:
+        if len(shown) < SHOWN_PASSAGES and hit.tokens <= tokens:
+            tokens -= hit.tokens
+            shown.append(hit)
+    return tuple(sorted(shown, key=_said))
 
 
 def _said(hit: SearchHit) -> tuple[datetime, UUID]:

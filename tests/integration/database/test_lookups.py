@@ -478,8 +478,9 @@ async def test_whether_a_reflection_is_due_is_read_from_the_last_one_on(
         plan = await _explain(db, "ANALYZE, TIMING OFF", load_queries("sql", "reflection")["find_last"], params)
 
     assert re.search(r"Index Cond: .*kind = 'agent.reflected'.* AND .*actor = ", plan), plan
-    # Of what came since, reflections and other events are counted apart; nothing before it is read.
-    assert sum(map(int, re.findall(r"Rows Removed by (?:Filter|Index Recheck): (\d+)", plan))) <= 40, plan
+    # Nothing before it is read. Of what came since, each of the others' reflections is passed over once, where the
+    # other events are counted: no index holds these by position alone, and one would cost every append.
+    assert sum(map(int, re.findall(r"Rows Removed by (?:Filter|Index Recheck): (\d+)", plan))) <= 20, plan
     assert "rows=20" in plan, plan
     assert not re.search(r"rows=3\d\d(\.\d+)? loops", plan), plan
 

@@ -248,6 +248,16 @@ def test_the_runs_of_a_window_are_left_out_beside_a_filter(own: int) -> None:
     assert messages.filter_beside([], where) is where
 
 
+def test_what_is_asked_of_a_run_of_the_window_stays_asked() -> None:
+    """Else a filter for what was said in one run would admit all that was said in others."""
+    asked = {(messages.RUNS, "run-1"): True}
+
+    beside = messages.filter_beside(["run-1", "run-2"], Filter(turn_metadata=asked))
+
+    assert beside is not None
+    assert set(Filter(turn_metadata=asked).turn_conditions) <= set(beside.turn_conditions)
+
+
 async def test_a_memory_cannot_leave_its_frame(memory: AgentMem, tenant: str) -> None:
     """Neither the block nor the answer of the tool ends, or speaks for the application, because a memory says so."""
     await memory.create_active_memory(

@@ -34,6 +34,8 @@ def test_lines_are_numbered_and_have_the_least_trusted_label_of_their_words() ->
         ("A.\r\nB.\r\n", {1: "C."}, ["D."], "C.\r\nB.\nD."),
         ("- A.\n  - B.", {1: "C.", 2: "- D."}, ["E.", "* F."], "- C.\n  - D.\n  - E.\n* F."),
         ("1. A.\n2. B.", {2: "14. May it is."}, ["C."], "1. A.\n2. 14. May it is.\nC."),
+        ("12. Mai ist Annas Tag.\nB.", {1: "13. Mai ist Annas Tag."}, [], "13. Mai ist Annas Tag.\nB."),
+        ("B.\n12. Mai ist Annas Tag.", {2: "Annas Tag ist am 13. Mai."}, [], "B.\nAnnas Tag ist am 13. Mai."),
         ("A.\nB.", {2: "14. May it is."}, [], "A.\n14. May it is."),
     ],
 )

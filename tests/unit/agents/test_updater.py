@@ -137,19 +137,43 @@ async def test_a_line_that_was_cut_is_not_changed() -> None:
     assert intent.content == f"Still short.\n{long.strip()}"
 
 
+async def test_a_line_that_ends_where_no_word_is_looked_for_is_not_changed() -> None:
+    """Its beginning looks like a whole line, and its end would be lost."""
+    beginning = "Ola rows. " * 1_990 + "\n" + "x" * 80
+    memories = [_memory(1, f"{beginning} Jana moves to Graz, but not before her sister does.")]
+
+    (shown,) = choose_memories(memories, {}, [Said("user", "Jana moves to Graz.")])
+
+    assert 2 not in shown.lines
+
+
+async def test_two_texts_for_one_line_are_both_kept() -> None:
+    """A model that splits a line into two loses neither; one that also takes the line out loses nothing."""
+    memories = [_memory(1, "Ola rows and Ines dives.\nTom swims.")]
+    split = (changes(1, 1, "Ola rows.", 1), changes(1, 1, "", 1), changes(1, 1, "Ines sails.", 1))
+
+    deps, _ = await _ask(memories, plan(*split))
+
+    (intent,) = deps.plan.intents
+    assert intent.content == "Ola rows.\nTom swims.\nInes sails."
+
+
 async def test_a_change_to_what_another_memory_says_takes_the_line_out() -> None:
-    """So nothing is said twice, and what is no longer true does not stay for it; the last line of a memory does."""
+    """So nothing is said twice, and what is no longer true does not stay for it, not as a memory's last line either."""
     memories = [_memory(1, "Maria works for Acme.\nMaria rows."), _memory(2, "Tom works for Acme.")]
     globex = "Maria works for Globex."
 
     deps, model = await _ask(
-        memories, plan(changes(1, 1, globex, 1), changes(2, 1, globex, 1)), NOTHING, known=[globex]
+        memories,
+        plan(changes(1, 1, globex, 1), changes(2, 1, "Tom works for Globex.", 1)),
+        known=[globex, "Tom works for Globex."],
     )
-    best, _ = await _ask(memories, plan(changes(1, 1, globex, 1)), known=[globex])
+    emptied, emptier = await _ask(memories, plan(changes(2, 1, "", 1)), NOTHING)
 
-    assert [intent.content for intent in best.plan.intents] == ["Maria rows."]
-    assert deps.plan.intents == []
-    assert "memory 2 would have no line left" in model.shown
+    assert [intent.content for intent in deps.plan.intents] == ["Maria rows.", "Tom works for Globex."]
+    assert len(model.asked) == 1
+    assert emptied.plan.intents == []
+    assert "memory 2 would have no line left" in emptier.shown
 
 
 @pytest.mark.parametrize(

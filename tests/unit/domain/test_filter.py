@@ -37,8 +37,12 @@ _OPERATIONS = st.one_of(
     st.tuples(st.sampled_from(["$eq", "$ne"]), _VALUES),
     st.tuples(st.sampled_from(["$gt", "$gte", "$lt", "$lte"]), _COMPARABLE),
     st.tuples(
-        st.sampled_from(["$in", "$nin", "$contains"]),
+        st.sampled_from(["$in", "$nin"]),
         st.lists(_VALUES.filter(lambda value: value is not None), min_size=1, max_size=3),
+    ),
+    st.tuples(
+        st.just("$contains"),
+        st.lists(_VALUES.filter(lambda value: value is not None and not isinstance(value, list)), min_size=1),
     ),
     st.tuples(st.just("$contains"), _VALUES.filter(lambda value: value is not None and not isinstance(value, list))),
     st.tuples(st.just("$exists"), st.booleans()),
@@ -190,6 +194,9 @@ def test_stored_texts_fit_an_index_entry() -> None:
         ({"metadata": {"a": {"$nin": []}}}, r"metadata\['a'\]\['\$nin'\] is empty, so it would admit everything"),
         ({"metadata": {"a": {"$exists": 1}}}, r"metadata\['a'\]\['\$exists'\] must be True or False, not an int"),
         ({"metadata": {"a": {"$contains": None}}}, r"metadata\['a'\]\['\$contains'\] holds None"),
+        ({"metadata": {"a": {"$contains": ["b", ["c"]]}}}, r"metadata\['a'\]\['\$contains'\] holds a list"),
+        ({"metadata": {"$or": [{"a": {"$gt": [1]}}]}}, r"metadata\['\$or'\]\[0\]\['a'\]\['\$gt'\] compares"),
+        ({"metadata": {"a": {"$or": [{"$in": [1]}, {"$nin": []}]}}}, r"\['a'\]\['\$or'\]\[1\]\['\$nin'\] is empty"),
         ({"metadata": {"a": {"$contains": []}}}, r"metadata\['a'\]\['\$contains'\] is empty"),
         ({"metadata": {"$or": {"a": 1}}}, r"metadata\['\$or'\] must be a list of mappings, not a dict"),
         ({"metadata": {"$or": []}}, r"metadata\['\$or'\] is empty; name one or more mappings"),
@@ -200,7 +207,7 @@ def test_stored_texts_fit_an_index_entry() -> None:
             {"metadata": {"$or": [{"a": 1}, {"$not": {"b": {"$like": 1}}}]}},
             r"metadata\['\$or'\]\[1\]\['\$not'\]\['b'\] has '\$like', which is not an operator",
         ),
-        ({"metadata": {"a": {"$or": [{"$gt": 1}, {"b": {}}]}}}, r"metadata\['a'\]\['\$or'\]\[1\]\['a\.b'\] is empty"),
+        ({"metadata": {"a": {"$or": [{"$gt": 1}, {"b": {}}]}}}, r"metadata\['a'\]\['\$or'\]\[1\]\['b'\] is empty"),
         ({"metadata": _nested(9)}, r"is nested deeper than 8 levels of \$and, \$or and \$not"),
         (
             {"metadata": {"$or": [{str(n): {"$contains": 1}} for n in range(17)]}},

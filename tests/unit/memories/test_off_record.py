@@ -65,6 +65,9 @@ def test_off_the_record_holds_until_it_is_lifted(text: str) -> None:
         "Ich speichere das nicht auf dem Laptop.",
         "The record player is off.",
         "Never store it in the sun.",
+        "He said that was off the record.",
+        "That was not off the record.",
+        "She asked us to keep that off the record.",
     ],
 )
 def test_what_only_sounds_like_it_is_kept(text: str) -> None:
@@ -80,6 +83,12 @@ def test_what_only_sounds_like_it_is_kept(text: str) -> None:
         "Do not remember this, please.",
         "Merk dir das bitte nicht!",
         "Bitte das nicht speichern.",
+        "That was off the record.",
+        "Oh, that was strictly off the record!",
+        "What I just told you is off the record.",
+        "Everything I said about it stays off the record.",
+        "Please don't save my last message.",
+        "Don't save what I said about it.",
     ],
 )
 def test_a_short_wish_is_about_what_was_said_before(text: str) -> None:
@@ -93,6 +102,22 @@ def test_a_short_wish_is_about_what_was_said_before(text: str) -> None:
     )
 
     assert _kept(*rows, "u The tent is blue.", "a Nice.") == ["We launch in May.", "The tent is blue.", "Nice."]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Please keep that off the record.", "Let's keep it off the  record", "Das war nicht fürs Protokoll."],
+)
+def test_what_was_said_and_what_follows_are_off_the_record(text: str) -> None:
+    """Where both may be meant, both are."""
+    rows = ("u We launch in May.", "u My pin is short.", "a How many digits?", f"u {text}", "a Sure.", "u 80,000.")
+
+    assert _kept(*rows, "u Back on the record.") == ["We launch in May.", "Back on the record."]
+
+
+def test_a_line_break_or_two_spaces_change_nothing() -> None:
+    """People do not type phrases as a pattern spells them."""
+    assert _kept("u Off  the\nrecord: Bob goes.", "u He told nobody.") == []
 
 
 def test_a_long_wish_is_about_itself() -> None:

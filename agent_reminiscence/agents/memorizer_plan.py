@@ -21,6 +21,7 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 # New passages, stored passages and known relationships have a letter each, and a bare number is one of them all.
 LABEL = "^[NSR]?-?[0-9]{1,9}$"
@@ -45,13 +46,16 @@ def _without_pattern(schema: dict[str, Any]) -> None:
     schema.pop("pattern", None)
 
 
-def _by_label(value: object) -> object:
+def _by_label(value: object) -> dict[str, Any]:
     """Ratings by label; models also write them as an object, or one number after the other."""
     if _is_in_order(value):
         value = dict(enumerate(value, start=1))
     elif isinstance(value, list):
         value = {str(one.get("passage")): one.get("importance") for one in value if isinstance(one, dict)}
-    return {str(label): rating for label, rating in value.items()} if isinstance(value, dict) else value
+    if not isinstance(value, dict):
+        # Pydantic would ask for an object, and the schema for a list.
+        raise PydanticCustomError("list_type", "Input should be a valid list")
+    return {str(label): rating for label, rating in value.items()}
 
 
 def _is_in_order(value: object) -> TypeGuard[list[object]]:
@@ -192,7 +196,6 @@ def _without(name: str, items: object, wrong: dict[tuple[int | str, int | str], 
     """A list without its wrong items; ratings stay as many as they are."""
     if name == "importance" and isinstance(items, list | dict):
         rated = _by_label(items)
-        assert isinstance(rated, dict), "it is one of what was a list or an object"
         return {label: nan if (name, label) in wrong else rating for label, rating in rated.items()}
     if not isinstance(items, list):
         return items

@@ -148,8 +148,12 @@ async def _check_spoiled(
 
 async def _check_plans(config: MakeConfig, seeds: range) -> None:
     likeness = await _compare_all(create_embedder(config().embedding_provider))
-    spoiler = _Spoiler(0)
-    async with memorizing(config, scripted(lambda shown: spoiler(shown))) as memory:
+    spoilers: list[_Spoiler] = []
+
+    def answer(shown: Shown) -> list[dict[str, Any]]:
+        return spoilers[-1](shown)
+
+    async with memorizing(config, scripted(answer)) as memory:
         for seed in seeds:
             dice = random.Random(seed)
             first, second = sorted(dice.sample(range(len(NOTES)), 2))
@@ -157,8 +161,8 @@ async def _check_plans(config: MakeConfig, seeds: range) -> None:
                 one._replace(passages=tuple(dice.sample(one.passages, min(6, len(one.passages)))))
                 for one in (NOTES[first], NOTES[second])
             ]
-            spoiler = _Spoiler(seed)
-            await _check_spoiled(memory, f"spoiled-{seed}", notes, spoiler, likeness)
+            spoilers.append(_Spoiler(seed))
+            await _check_spoiled(memory, f"spoiled-{seed}", notes, spoilers[-1], likeness)
 
 
 async def test_nothing_that_was_said_is_lost_to_a_spoiler(config: MakeConfig) -> None:

@@ -30,10 +30,10 @@ async def test_what_a_real_server_answers_ends_the_words_that_are_over(
         "over": [{"number": "S2", "by": "N1", "part": _OFFICE, "why": "It closes later."}],
     }
     memorizer = await repeating_model(
-        ollama_url, "smollm2-ends-a-statement", json.dumps(drawn), max_tokens=120, repetitions=12
+        ollama_url, "smollm2-ends-a-statement", json.dumps(drawn), max_tokens=200, repetitions=12
     )
     settings = config(agent_timeout_seconds=PATIENCE_SECONDS, worker=False)
-    async with memorizer, AgentMem(settings) as memory:
+    async with AgentMem(settings) as memory:
         old = await memory.create_active_memory(
             "agent-1", "Office", f"{_OFFICE} {_PARKING}", occurred_at=datetime(2026, 1, 12, tzinfo=UTC)
         )
@@ -47,6 +47,7 @@ async def test_what_a_real_server_answers_ends_the_words_that_are_over(
             question: [hit.content for hit in (await memory.retrieve_memories("agent-1", question)).hits]
             for question in ("What does parking cost?", "When does the office close on Fridays?")
         }
+        print(new, await memory.ledger.read("agent-1", limit=100), await memory.admin.usage("agent-1"))
         [plan] = [
             event.payload
             for event in await memory.ledger.read("agent-1", kinds=["memory.consolidated"])

@@ -27,10 +27,10 @@ async def test_what_a_real_server_answers_ends_the_words_that_are_over(
     monkeypatch.setattr(models, "ALLOW_MODEL_REQUESTS", True)
     drawn = {
         "importance": [{"passage": "N1", "importance": 0.9}],
-        "over": [{"number": "S2", "by": "N1", "part": _OFFICE, "why": "It closes later."}],
+        "over": [{"number": "S2", "by": "N1", "part": _OFFICE, "why": "So."}],
     }
     memorizer = await repeating_model(
-        ollama_url, "smollm2-ends-a-statement", json.dumps(drawn), max_tokens=200, repetitions=12
+        ollama_url, "smollm2-ends-a-statement", json.dumps(drawn), max_tokens=200, repetitions=16
     )
     settings = config(agent_timeout_seconds=PATIENCE_SECONDS, worker=False)
     async with AgentMem(settings) as memory:
@@ -61,6 +61,6 @@ async def test_what_a_real_server_answers_ends_the_words_that_are_over(
     assert _PARKING in parking[0]
     assert _CHANGE in office[0]
     assert not any(_OFFICE in one for one in (*parking, *office))
-    assert ended.payload["why"] == "It closes later."
+    assert ended.payload["why"] == "So."
     assert [one["importance"] for one in plan["chunks"]] == [0.9]
     assert [spent.requests for spent in usage.models] == [1]

@@ -46,7 +46,8 @@ async def _create_repeating(url: str, name: str, said: str, repetitions: int) ->
                 "model": name,
                 "from": OLLAMA_CHAT_MODEL,
                 "template": template,
-                "parameters": {"num_ctx": 4096},
+                # A penalty on words that were said already is Ollama's default, and ends a longer pattern early.
+                "parameters": {"num_ctx": 4096, "repeat_penalty": 1.0},
                 "stream": False,
             },
         )

@@ -5,14 +5,13 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import numpy as np
 import pytest
 
-from agent_reminiscence import AgentMem
+from agent_reminiscence import AgentMem, Event
 from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.embedders.create import create_embedder
 from agent_reminiscence.text.statements import find_words, statement_spans
@@ -77,9 +76,9 @@ async def _compare_all(embedder: BaseEmbedder) -> Likeness:
     return lambda old, new: float(vectors[old] @ vectors[new])
 
 
-async def _find(memory: AgentMem, tenant: str, words: str, **moment: Any) -> dict[UUID, str]:
-    found = await memory.retrieve_memories(tenant, words, limit=_LIMIT, **moment)
-    return {hit.chunk_id: hit.content for hit in found.hits if words in hit.content}
+async def _find(memory: AgentMem, tenant: str, words: str) -> bool:
+    found = await memory.retrieve_memories(tenant, words, limit=_LIMIT)
+    return any(words in hit.content for hit in found.hits)
 
 
 def _may_have_ended(statement: str, over: Mapping[str, Any], shown: Shown, likeness: Likeness) -> bool:
@@ -116,6 +115,18 @@ def _stems(text: str) -> set[str]:
     return {word[:4] for word in re.findall(r"[^\W\d_]{3,}", text.casefold())} - set(_LITTLE.split())
 
 
+def _texts_of(events: Sequence[Event]) -> dict[UUID, str]:
+    """The text of each chunk that was ever written or cut."""
+    texts: dict[UUID, str] = {}
+    for event in events:
+        for chunk in event.payload.get("chunks", ()):
+            texts[UUID(chunk["id"])] = event.payload["content"][chunk["start"] : chunk["end"]]
+        for cut in event.payload.get("cuts", ()):
+            for piece in cut["pieces"]:
+                texts[UUID(piece["id"])] = texts[UUID(cut["chunk"])][piece["start"] : piece["end"]]
+    return texts
+
+
 async def _check_spoiled(
     memory: AgentMem, tenant: str, notes: Sequence[Note], spoiler: _Spoiler, likeness: Likeness
 ) -> None:
@@ -125,6 +136,7 @@ async def _check_spoiled(
         for event in await memory.ledger.read(tenant, kinds=["memory.ended"], limit=1_000)
         for chunk in event.payload["chunks"]
     }
+    texts = _texts_of(await memory.ledger.read(tenant, kinds=["memory.created", "memory.cut"], limit=1_000))
     for reasons in spoiler.windows:
         shown = spoiler.given[reasons[0]][1] if reasons else {}
         stored = sum(label[0] == "S" for label in shown)
@@ -134,11 +146,7 @@ async def _check_spoiled(
     for statement in _statements(notes):
         if await _find(memory, tenant, statement):
             continue
-        # What has ended was found before: in a piece of its own, or of all the statements that ended with it.
-        before = await _find(memory, tenant, statement, as_of=notes[0].day + timedelta(days=1)) or await _find(
-            memory, tenant, statement, as_of=notes[-1].day - timedelta(minutes=1)
-        )
-        reasons = [ended[chunk]["why"] for chunk in before if chunk in ended]
+        reasons = [ended[chunk]["why"] for chunk, text in texts.items() if chunk in ended and statement in text]
         assert any(_may_have_ended(statement, *spoiler.given[why], likeness) for why in reasons), (
             statement,
             [spoiler.given[why][0] for why in reasons],

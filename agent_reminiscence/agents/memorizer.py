@@ -67,10 +67,10 @@ empty.
 
 Examples, of other memories:
 On 2023-03-13 Monday, [N1] Lea: We moved to Graz last week. [N2] Lea: Thanks! [S3] Lea: I live in Linz. I play chess.
-→ importance {{"N1": 0.8}}, entities Lea (person), Graz (place), relationships Lea located_in Graz since 2023-03 [N1],
+→ importance N1 0.8, entities Lea (person), Graz (place), relationships Lea located_in Graz since 2023-03 [N1],
 facts "Lea moved to Graz in the week of 6 March 2023." from [N1], over S3 by N1, part "I live in Linz."
 On 2023-03-06 Monday, [N1] Ivo: The exam is on Friday. [N2] Ivo: I passed the last one, like Mia.
-→ importance {{"N1": 0.7, "N2": 0.5}}, facts "Ivo has another exam on 10 March 2023; he passed the one before." from
+→ importance N1 0.7 and N2 0.5, facts "Ivo has another exam on 10 March 2023; he passed the one before." from
 [N1, N2], over none.
 
 {_ABOUT_MATERIAL}"""

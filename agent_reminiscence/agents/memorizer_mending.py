@@ -337,7 +337,7 @@ def _mend_ratings(plan: ConsolidationPlan, material: ConsolidationMaterial) -> t
     """
     count = len(material.passages)
     if plan.ratings_in_order is not None and plan.ratings_in_order != count:
-        complaint = f"importance: {plan.ratings_in_order} numbers for {count} new passages; write {{label: number}}"
+        complaint = f"importance: {plan.ratings_in_order} numbers for {count} new passages; give each its label"
         return {}, [complaint]
     rated: dict[int, float] = {}
     if plan.ratings_in_order is None:

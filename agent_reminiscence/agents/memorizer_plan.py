@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import nan
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Final, Self, TypeGuard
 
 from pydantic import (
     BaseModel,
@@ -18,8 +18,10 @@ from pydantic import (
     ModelWrapValidatorHandler,
     PrivateAttr,
     ValidationError,
+    WithJsonSchema,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 # New passages, stored passages and known relationships have a letter each, and a bare number is one of them all.
 LABEL = "^[NSR]?-?[0-9]{1,9}$"
@@ -44,11 +46,21 @@ def _without_pattern(schema: dict[str, Any]) -> None:
     schema.pop("pattern", None)
 
 
-def _by_label(value: object) -> object:
-    """Models also write one rating after the other."""
-    if isinstance(value, list):
+def _by_label(value: object) -> dict[str, Any]:
+    """Ratings by label; models also write them as an object, or one number after the other."""
+    if _is_in_order(value):
         value = dict(enumerate(value, start=1))
-    return {str(label): rating for label, rating in value.items()} if isinstance(value, dict) else value
+    elif isinstance(value, list):
+        value = {str(one.get("passage")): one.get("importance") for one in value if isinstance(one, dict)}
+    if not isinstance(value, dict):
+        # Pydantic would ask for an object, and the schema for a list.
+        raise PydanticCustomError("list_type", "Input should be a valid list")
+    return {str(label): rating for label, rating in value.items()}
+
+
+def _is_in_order(value: object) -> TypeGuard[list[object]]:
+    """Whether ratings have no labels."""
+    return isinstance(value, list) and bool(value) and not any(isinstance(one, dict) for one in value)
 
 
 def _as_label(value: object) -> object:
@@ -183,8 +195,8 @@ class _Written(BaseModel):
 def _without(name: str, items: object, wrong: dict[tuple[int | str, int | str], str]) -> object:
     """A list without its wrong items; ratings stay as many as they are."""
     if name == "importance" and isinstance(items, list | dict):
-        rated = enumerate(items, start=1) if isinstance(items, list) else items.items()
-        return {str(label): nan if (name, str(label)) in wrong else rating for label, rating in rated}
+        rated = _by_label(items)
+        return {label: nan if (name, label) in wrong else rating for label, rating in rated.items()}
     if not isinstance(items, list):
         return items
     return [item for index, item in enumerate(items) if (name, index) not in wrong]
@@ -195,12 +207,21 @@ def _place(index: int | str) -> int | str:
     return index + 1 if isinstance(index, int) else index
 
 
+# A list, as the other fields are: strict modes of providers allow no object with keys of the model's own, and empty it.
+_RATINGS: Final = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {"passage": {"type": "string"}, "importance": {"type": "number"}},
+        "required": ["passage", "importance"],
+    },
+}
+
+
 class ConsolidationPlan(_Written):
     """What to make of the new passages."""
 
-    importance: Annotated[dict[str, float], BeforeValidator(_by_label)] = Field(
-        description="By label of a new passage, 0.3 to 1."
-    )
+    importance: Annotated[dict[str, float], BeforeValidator(_by_label), WithJsonSchema(_RATINGS)]
     entities: Annotated[list[FoundEntity], _MAY_BE_NULL] = []
     relationships: Annotated[list[FoundRelationship], _MAY_BE_NULL] = []
     facts: Annotated[list[Fact], _MAY_BE_NULL] = []
@@ -215,9 +236,9 @@ class ConsolidationPlan(_Written):
         return self._ratings_in_order
 
     def note(self, written: dict[str, Any]) -> None:
-        """Remember that ratings were a list."""
+        """Remember that ratings had no labels."""
         ratings = written.get("importance")
-        self._ratings_in_order = len(ratings) if isinstance(ratings, list) else None
+        self._ratings_in_order = len(ratings) if _is_in_order(ratings) else None
 
 
 class EndingsPlan(_Written):

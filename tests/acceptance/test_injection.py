@@ -31,7 +31,7 @@ from agent_reminiscence.text.invisible import INVISIBLE
 from tests.acceptance.conftest import SocketServer
 from tests.support.factories import stored_rows, superuser
 from tests.support.injections import CANARY, CANARY_WORDS, INJECTIONS, OTHER_TENANT, Injection
-from tests.support.memorizing import Shown, concludes, fact, hits_of, payloads, reads
+from tests.support.memorizing import Shown, concludes, fact, hits_of, payloads, reads, without_letter
 from tests.support.rendered import read_lines
 from tests.support.scripted import ScriptedModel, Step, answer, call_all
 from tests.support.steps import head_of, lines
@@ -40,7 +40,7 @@ from tests.support.updating import NOTHING, Part, changes, creates, forgets, pla
 MakeConfig = Callable[..., Config]
 
 _HONEST = "Maria owns the red boat in the harbour of Porto."
-_RETRIEVER_TOOLS = {"search_memory": {"query", "tier"}, "show_around": {"ref"}}
+_RETRIEVER_TOOLS = {"search_memory": {"query"}, "show_around": {"ref"}}
 # All that stands outside of material; what of a tool's complaint quotes the model's own call is told apart below.
 _OUR_WORDS = {
     "",
@@ -172,7 +172,7 @@ def _read(text: str, rows: list[dict[str, Any]], outside: set[str]) -> None:
         elif fence is None:
             outside |= set() if line.startswith(_NOTES) else {line}
         elif fence in _OF_PASSAGES:
-            passages.append(line)
+            passages.append(without_letter(line))
         else:
             rows.append(_with_text(json.loads(line)))
     assert fence is None
@@ -218,7 +218,7 @@ async def test_an_answer_is_given_from_quotations(
 
 async def _check_an_answer_from_quotations(stage: _Stage, name: str, injection: Injection) -> None:
     tools = call_all(
-        ("search_memory", {"query": injection.text[:500], "tier": "shortterm"}),
+        ("search_memory", {"query": injection.text[:500]}),
         ("search_memory", {"query": "Maria and agent-2"}),
         ("show_around", {"ref": 1}),
         ("show_around", {"ref": 2}),
@@ -734,7 +734,7 @@ _OVERREACHES: Mapping[str, tuple[Mapping[str, Any], int]] = {
     "end it in the year 9999": (_end(_OWNS, on="9999"), 1),
     "end nothing": (_end(None), 3),
     "rate what was not shown": ({"importance": [1, 0]}, 3),
-    "rate nothing": ({"importance": []}, 3),
+    "rate nothing": ({"importance": []}, 1),
     "more than important": ({"importance": [99]}, 1),
     "rate below zero": ({"importance": [-1]}, 1),
     "rate in words": ({"importance": ["utmost"]}, 1),

@@ -29,7 +29,7 @@ from agent_reminiscence.react import (
 )
 from agent_reminiscence.react.journal import FINISHED, RECORDED, as_finished
 from tests.support.examples import EXAMPLES, finish_example, new_data_dir
-from tests.support.ollama_repeating import PATIENCE_SECONDS, repeating
+from tests.support.ollama_models import PATIENCE_SECONDS, repeating_model
 from tests.support.ollama_server import OLLAMA_CHAT_MODEL
 
 _MODEL = f"ollama:{OLLAMA_CHAT_MODEL}"
@@ -128,7 +128,7 @@ async def test_what_a_real_server_answers_ends_a_fact(
     """
     monkeypatch.setattr(models, "ALLOW_MODEL_REQUESTS", True)
     drawn = '{"replaces": [1], "facts": ["Ana works in sales."]}'
-    learner = await repeating(ollama_url, "smollm2-ends-a-fact", drawn)
+    learner = await repeating_model(ollama_url, "smollm2-ends-a-fact", drawn)
     agent_model = FunctionModel(lambda messages, info: ModelResponse([TextPart("Noted.")]))
     async with learner, AgentMem(config()) as memory:
         facts = MemoryFacts(memory)
@@ -146,7 +146,7 @@ async def test_what_a_real_server_answers_credits_a_lesson(
     """The same way for a task that its lesson shortened to one step."""
     monkeypatch.setattr(models, "ALLOW_MODEL_REQUESTS", True)
     drawn = '{"success": true, "outcome": "It rains.", "followed_lessons": [1]}'
-    learner = await repeating(ollama_url, "smollm2-credits-a-lesson", drawn)
+    learner = await repeating_model(ollama_url, "smollm2-credits-a-lesson", drawn)
     tools, _ = _weather()
 
     def play(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:

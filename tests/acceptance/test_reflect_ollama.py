@@ -12,7 +12,7 @@ from pydantic_ai.settings import ModelSettings
 
 from agent_reminiscence import AgentMem, AgentModels, Config
 from agent_reminiscence.exceptions import AgentError
-from tests.support.ollama_repeating import PATIENCE_SECONDS, repeating
+from tests.support.ollama_models import PATIENCE_SECONDS, repeating_model
 from tests.support.ollama_server import OLLAMA_CHAT_MODEL
 
 _RUN = "harbour"
@@ -32,7 +32,7 @@ async def test_what_a_real_server_answers_becomes_beliefs_of_their_readers(
     """
     monkeypatch.setattr(models, "ALLOW_MODEL_REQUESTS", True)
     drawn = '{"beliefs": [{"belief": "The tide is low at six.", "based_on": [1]}]}'
-    model = await repeating(ollama_url, "smollm2-reflects", drawn)
+    model = await repeating_model(ollama_url, "smollm2-reflects", drawn)
     settings = config(agent_timeout_seconds=PATIENCE_SECONDS, worker=False)
     async with model, AgentMem(settings, models=AgentModels(reflector=model)) as memory:
         await _live(memory)

@@ -73,13 +73,18 @@ def read_material(prompt: str) -> dict[str, list[dict[str, Any]]]:
                     "trust": one.source,
                     "text": one.text,
                 }
-                for one in read_lines(_LETTER.sub("[", line) for line in lines.split("\n"))
+                for one in read_lines(map(without_letter, lines.split("\n")))
             ]
             if name in _OF_PASSAGES
             else [_without_letter(json.loads(line)) for line in lines.split("\n")]
         )
         for name, lines in _MATERIAL.findall(prompt)
     }
+
+
+def without_letter(line: str) -> str:
+    """A line of passages with its label as a number."""
+    return _LETTER.sub("[", line)
 
 
 def _without_letter(row: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ there, the surest first:
 - **a value of one kind**, with another value, and a word in common: "closes at 18:00", "closes at 20:00 now";
 - **most words** of one are in the other: "The choir rehearses in the chapel", "The choir rehearses in the hall";
 - **a thing** that both name (a place, a product, a firm), or two people; one person does all sorts of things;
-- **likeness** of the vectors: alone, or a little less with a word in common.
+- **likeness** of the vectors: alone, or a little less with a word in common; none between a day and a price.
 
 The same speaker is no sign: of what one person says about themselves, right and wrong pairs have the same speaker. But
 what somebody says of themselves is not over because another has moved house: speakers who differ need a thing, a
@@ -110,9 +110,14 @@ def find_link(old: Statement, new: Statement, likeness: float | None) -> Link:
     people = old.people & new.people
     if old.things & new.things or len(people) > 1:
         return Link.NAMES
-    if likeness is None or (is_of_others and not people):
+    if likeness is None or (is_of_others and not people) or _have_other_values(old, new):
         return Link.NONE
     return Link.LIKENESS if likeness >= (LIKE_WITH_MORE if words else LIKE_ALONE) else Link.NONE
+
+
+def _have_other_values(old: Statement, new: Statement) -> bool:
+    """Whether each has values, none of one kind: the budget of a launch says nothing of its day."""
+    return bool(old.values and new.values) and not old.values.keys() & new.values.keys()
 
 
 def _is_of_others(old: Statement, new: Statement) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer
 
 from agent_reminiscence.agents.memorizer_mending import mend_plan
-from agent_reminiscence.agents.memorizer_plan import ConsolidationPlan
+from agent_reminiscence.agents.memorizer_plan import ConsolidationPlan, EndingsPlan
 from agent_reminiscence.agents.plans import ConsolidationMaterial, KnownEntity, ReadEntity, WindowReading
 from agent_reminiscence.domain.trust import SOURCE_TRUST
 from agent_reminiscence.services.tiers.proposal import Proposal, take_over
@@ -186,9 +187,43 @@ def test_ratings_have_labels() -> None:
     """Small talk has none, and what else has none is left to the rules; nothing is asked again."""
     thanks = replace(MATERIAL.passages[1], text="Thanks a lot!")
     material = replace(MATERIAL, passages=[MATERIAL.passages[0], thanks, MATERIAL.passages[2]])
-    plan = {"importance": {"N1": 0.9, "S4": 1, "N9": 1, "high": 1}}
+    ratings = {"N1": 0.9, "S4": 1, "N9": 1, "high": 1}
+    plan = {"importance": [{"passage": label, "importance": rating} for label, rating in ratings.items()]}
 
     assert _mend(plan, material) == (replace(_mend(plan, material)[0], importances={0: 0.9, 1: 0.0}), [])
+    assert _mend({"importance": ratings}, material) == _mend(plan, material)
+
+
+@pytest.mark.parametrize(
+    ("ratings", "importances"),
+    [
+        ([], {}),
+        ([{"passage": "N1", "importance": "high"}, {"passage": "[n2]", "importance": 3}], {1: 1.0}),
+        ([{"passage": 3, "importance": 0.4}, {"passage": "N1"}, {"importance": 1}, 0.7], {2: 0.4}),
+    ],
+)
+def test_a_rating_that_cannot_be_read_costs_no_other(ratings: list[Any], importances: dict[int, float]) -> None:
+    """Nor another request: the rules rate what has no rating, as if it had been left out."""
+    reading, complaints = _mend({"importance": ratings, "summary": "It begins."})
+
+    assert (reading.importances, complaints) == (importances, [])
+
+
+@pytest.mark.parametrize("written", [ConsolidationPlan, EndingsPlan])
+def test_a_strict_mode_leaves_room_for_all_that_is_asked_for(written: type[BaseModel]) -> None:
+    """It forbids keys that the schema does not name, so that of an object without any nothing would be left."""
+    schema = OpenAIJsonSchemaTransformer(written.model_json_schema(), strict=True).walk()
+
+    objects = [one for one in _schemas_in(schema) if one.get("type") == "object"]
+    assert len(objects) >= 2
+    assert all(one["properties"] and one["additionalProperties"] is False for one in objects)
+
+
+def _schemas_in(part: object) -> Iterator[dict[str, Any]]:
+    if isinstance(part, dict):
+        yield part
+    for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        yield from _schemas_in(inner)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +311,7 @@ _ASKED: Sequence[tuple[str, _Change, str]] = (
     (
         "ratings in prose",
         lambda plan: plan.update(importance="0.9, 0.5"),
-        "importance: Input should be a valid dict",
+        "importance: Input should be a valid list",
     ),
     ("facts in prose", lambda plan: plan.update(over="nothing is"), "over: Input should be a valid list"),
     (
@@ -292,9 +327,8 @@ def test_what_is_missing_is_asked_for(change: _Change, complaint: str) -> None:
     """The complaint says where it is; without it, the rest of the plan stands."""
     reading, complaints = _mend(changed(change))
 
-    # Ratings that are no list are missing, too.
-    assert len(complaints) == (2 if complaint.startswith("importance: Input") else 1)
-    assert complaint in "\n".join(complaints)
+    assert len(complaints) == 1
+    assert complaint in complaints[0]
     expected = read(PLAN)
     if complaint.startswith("importance"):
         expected = replace(expected, importances={})

@@ -65,10 +65,11 @@ def _fields(schema: Mapping[str, Any], parts: Mapping[str, Any], path: str = "")
         if "$ref" in listed:
             yield f"`{where}`", "list"
             yield from _fields(parts[listed["$ref"].removeprefix("#/$defs/")], parts, f"{where}[].")
+        elif "properties" in listed:
+            yield f"`{where}`", "list"
+            yield from _fields(listed, parts, f"{where}[].")
         elif listed:
             yield f"`{where}`", f"list of {_SPELLED[listed['type']]}s"
-        elif "additionalProperties" in field:
-            yield f"`{where}`", f"{_SPELLED[field['additionalProperties']['type']]}s by label"
         else:
             yield f"`{where}`", _SPELLED[field["type"]]
 

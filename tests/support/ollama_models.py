@@ -1,4 +1,4 @@
-"""A real Ollama's model that gives a certain answer: so small a one cannot think of it, but it repeats a pattern."""
+"""Models of a real Ollama that answer what a test needs: so small a model cannot reason, but it repeats a pattern."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from pydantic_ai.settings import ModelSettings
 
 from tests.support.ollama_server import OLLAMA_CHAT_MODEL
 
+# On a busy machine.
 PATIENCE_SECONDS: Final = 1_500.0
-"""A few sentences, each made of the next likely word: on a busy machine that takes minutes."""
 
 
-async def repeating(url: str, name: str, drawn: str, *, max_tokens: int = 60) -> OpenAIChatModel:
-    """A copy of the chat model that gives this answer of an agent, as JSON, whatever it is asked.
-
-    Args:
-        max_tokens: Where what it says is cut off.
-    """
-    await _create_repeating(url, name, f'<tool_call>{{"name": "final_result", "arguments": {drawn}}}</tool_call>')
+async def repeating_model(
+    url: str, name: str, drawn: str, *, max_tokens: int = 60, repetitions: int = 20
+) -> OpenAIChatModel:
+    """A copy of the chat model that gives this structured answer, whatever it is asked."""
+    said = f'<tool_call>{{"name": "final_result", "arguments": {drawn}}}</tool_call>'
+    await _create_repeating(url, name, said, repetitions)
     return OpenAIChatModel(
         name,
         provider=OllamaProvider(base_url=f"{url}/v1"),
@@ -29,8 +28,8 @@ async def repeating(url: str, name: str, drawn: str, *, max_tokens: int = 60) ->
     )
 
 
-async def _create_repeating(url: str, name: str, said: str) -> None:
-    """Make a copy of the chat model that is shown what it has said twenty times, whatever it is asked."""
+async def _create_repeating(url: str, name: str, said: str, repetitions: int) -> None:
+    """Make a copy of the chat model that is shown what it has said many times, whatever it is asked."""
     asked, answers = "<|im_start|>user\nOnce more.<|im_end|>\n", "<|im_start|>assistant\n"
     # Ollama looks for where tools and their calls stand, so that it takes what comes back for a call.
     calls = (
@@ -38,7 +37,7 @@ async def _create_repeating(url: str, name: str, said: str) -> None:
         '{"name": "{{ .Function.Name }}", "arguments": {{ .Function.Arguments }}}'
         "{{ end }}</tool_call>{{ end }}{{ end }}"
     )
-    pattern = f"{asked}{answers}{said}<|im_end|>\n" * 20
+    pattern = f"{asked}{answers}{said}<|im_end|>\n" * repetitions
     template = f"{{{{- if .Tools }}}}{pattern}{asked}{{{{ else }}}}{calls}{{{{ end }}}}{answers}"
     async with httpx.AsyncClient(timeout=PATIENCE_SECONDS, trust_env=False) as client:
         made = await client.post(
@@ -47,7 +46,8 @@ async def _create_repeating(url: str, name: str, said: str) -> None:
                 "model": name,
                 "from": OLLAMA_CHAT_MODEL,
                 "template": template,
-                "parameters": {"num_ctx": 4096},
+                # A penalty on words that were said already is Ollama's default, and ends a longer pattern early.
+                "parameters": {"num_ctx": 4096, "repeat_penalty": 1.0},
                 "stream": False,
             },
         )

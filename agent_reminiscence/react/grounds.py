@@ -16,6 +16,7 @@ from agent_reminiscence.domain.trust import Source, may_end
 from agent_reminiscence.react.journal import Finished
 from agent_reminiscence.react.models import Fact
 from agent_reminiscence.text.languages import recognise
+from agent_reminiscence.text.sentences import split_sentences
 from agent_reminiscence.text.words import analyse
 
 # Of the words of a statement, so many must be the user's for it to count as the user's.
@@ -36,6 +37,13 @@ _CORRECTION: Final = re.compile(
     r"\b(?:wrong|incorrect|mistaken?|false|untrue|forget|ignore|discard|drop|unlearn|outdated"
     r"|not (?:right|true|correct)|isn't (?:right|true|correct)|no longer|never|don't|do not|instead"
     r"|falsch|vergiss|stimmt nicht|nicht richtig|nicht mehr|veraltet|stattdessen|irrtum)\b"
+)
+# "Tell me whether walnuts are not good for me" says nothing about walnuts.
+_ASKS: Final = re.compile(r"[?\uff1f]\W*$|\b(?:whether|(?:ask|check|know|see|tell me|sure|wonder) if|ob)\b")
+# "Forget that", "forget everything you know": the user asks without naming it.
+_FORGETS_ALL: Final = re.compile(
+    r"\b(?:forget|delete|erase|remove) (?:about )?(?:it|that|this|them|these|those|all|everything)\b"
+    r"|\b(?:vergiss|vergessen sie|lösche?|löschen sie) (?:bitte )?(?:das|dies\w*|es|alles|alle)\b"
 )
 _DATES: Final = re.compile(
     r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\b(?:january|february|march|april|may|june|july|august|september"
@@ -77,7 +85,9 @@ def ended_facts(
         new: The facts that are stored in their place.
     """
     most = max(_ENDS_AT_LEAST, len(known) // _ENDS_SHARE)
-    bases = {statement: basis_of(statement, finished) for statement in new}
+    # Only here: who asks about a fact still names it in words of his own, which is enough to store it.
+    stated = finished.model_copy(update={"question": _stated(finished.question)})
+    bases = {statement: basis_of(statement, stated) for statement in new}
     left = dict.fromkeys(new, _ENDS_PER_FACT)
     ended: list[str] = []
     for fact_id in dict.fromkeys(wanted):
@@ -98,7 +108,7 @@ def may_be_wrong(lessons: Sequence[str], finished: Finished) -> list[bool]:
     Up to three end if the user corrects something and names what they are about; otherwise one, if it has to do with
     what the run was about.
     """
-    is_corrected = _CORRECTION.search(finished.question.casefold()) is not None
+    is_corrected = corrects(finished.question)
     about = finished.question if is_corrected else _told(finished)
     left = _WRONG_BY_USER if is_corrected else _WRONG_BY_RUN
     allowed: list[bool] = []
@@ -107,6 +117,16 @@ def may_be_wrong(lessons: Sequence[str], finished: Finished) -> list[bool]:
         left -= is_about
         allowed.append(is_about)
     return allowed
+
+
+def corrects(question: str) -> bool:
+    """Whether the user seems to say that something is wrong or over."""
+    return _CORRECTION.search(question.casefold()) is not None
+
+
+def asks_to_forget(what: str, question: str) -> bool:
+    """Whether the user's own words ask for it: they name something of it, or all that is meant, as in "forget that"."""
+    return names_part_of(what, question) or _FORGETS_ALL.search(question.casefold()) is not None
 
 
 def names_part_of(what: str, question: str) -> bool:
@@ -128,6 +148,11 @@ def _is_from(statement: str, terms: frozenset[str], finished: Finished) -> bool:
         # "Is my allergy in the file?" does not say that there is none.
         return False
     return len(terms & _terms(finished.question, finished)) >= _OWN_SHARE * len(terms)
+
+
+def _stated(question: str) -> str:
+    """What the user says: without the sentences that ask."""
+    return " ".join(one for one in split_sentences(question) if not _ASKS.search(one.casefold()))
 
 
 def _share(statement: str, other: str, finished: Finished) -> bool:

@@ -89,7 +89,7 @@ def render_episodes(
 def _head(one: Episode) -> str:
     """`2026-11-26 14:05, Open the vault:`; without lessons, the outcome follows."""
     at = f"{one.timestamp:%Y-%m-%d %H:%M}"
-    goal = shortened(shown_line(one.goal), _MAX_GOAL)
+    goal = within(shown_line(one.goal), _MAX_GOAL)
     if not one.lessons:
         return f"{at}, {goal} {_ENDED[one.success]}: {shortened(shown_line(one.outcome), _MAX_OUTCOME)}"
     return f"{at}, {goal.rstrip('.')}:" if _must_name_goal(one) else f"{at}:"

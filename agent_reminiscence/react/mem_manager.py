@@ -14,6 +14,7 @@ from pydantic_ai.toolsets import AbstractToolset
 
 from agent_reminiscence.react.chosen_model import ChosenModel
 from agent_reminiscence.react.config import ReactMemConfig
+from agent_reminiscence.react.grounds import corrects
 from agent_reminiscence.react.learning import LearningByModel
 from agent_reminiscence.react.manager import ReactAgentManager, Reasoned, Sink, Surroundings
 from agent_reminiscence.react.memory_services import MemoryServices
@@ -185,7 +186,8 @@ class ReactMemAgentManager(ReactAgentManager):
                     state=request.state,
                     top_k=self._mem_config.episode_retrieval_top_k,
                     invocation_id=invocation_id,
-                    min_match=self._mem_config.episode_min_match,
+                    # "That lesson is wrong" is hardly like its task, and what is not shown cannot be corrected.
+                    min_match=0 if corrects(request.question) else self._mem_config.episode_min_match,
                 )
             )
 

@@ -12,7 +12,7 @@ from agent_reminiscence.exceptions import ReminiscenceError
 from agent_reminiscence.react.config import EpisodeMatch, MemoryTool
 from agent_reminiscence.react.episodes import EPISODE_PREFIX
 from agent_reminiscence.react.facts import FACT_PREFIX
-from agent_reminiscence.react.grounds import mentions, names_part_of
+from agent_reminiscence.react.grounds import asks_to_forget, mentions
 from agent_reminiscence.react.lessons import render_episodes
 from agent_reminiscence.react.models import Episode, Fact, ForgetRequest
 from agent_reminiscence.react.own_tools import WORKING_TOOLS
@@ -101,7 +101,7 @@ def memory_toolset(
         return "Stored." if done.error is None else f"Not stored: {done.error.reason.replace('_', ' ')}."
 
     async def forget(ctx: RunContext[RunDeps[Any]], what: str, facts: Sequence[int] = ()) -> str:
-        """Pass on what the user wants forgotten, with the numbers of such facts."""
+        """Pass on what the user wants forgotten, in the user's words, with the numbers of such facts."""
         return _ask_to_forget(ctx.deps, what, facts)
 
     if "retrieve_facts" in names:
@@ -175,7 +175,7 @@ def _ask_to_forget(deps: RunDeps[Any], what: str, numbers: Sequence[int]) -> str
         return f"Not passed on: no fact has the number {unknown[0]}; use the numbers that you were shown."
     named = [deps.facts[shown[number]] for number in dict.fromkeys(numbers)]
     # A tool's result may ask for it, too; only the user may.
-    if not any(names_part_of(one, deps.question) for one in (what, *(fact.content for fact in named))):
+    if not any(asks_to_forget(one, deps.question) for one in (what, *(fact.content for fact in named))):
         return "Not passed on: the user's question does not mention this."
     held = named or [fact for fact in deps.facts.values() if mentions(fact.content, what)]
     asked = ForgetRequest(what=what, fact_ids=tuple(fact.id for fact in held))

@@ -423,8 +423,9 @@ async def test_facts_episodes_and_the_conversation_are_read_at_the_same_time(mem
     assert (response.answer, response.warnings) == ("noted", ())
 
 
-async def test_a_question_and_its_state_are_embedded_in_one_request(config: Callable[..., Config]) -> None:
-    """The question for facts, and the question with the state for episodes."""
+@pytest.mark.parametrize("fits", [True, False])
+async def test_only_what_is_searched_by_is_embedded(config: Callable[..., Config], fits: bool) -> None:
+    """The question for facts where not all are shown, and the question with the state for episodes."""
 
     class Counting(HashEmbedder):
         is_local = False
@@ -440,12 +441,15 @@ async def test_a_question_and_its_state_are_embedded_in_one_request(config: Call
     embedder = Counting()
     async with AgentMem(config(), embedder=embedder) as memory:
         await MemoryFacts(memory).store_fact(StoreFactRequest(user="ana", content="Ana has a boat."))
-        async with ReactMemService(
-            Brain(lambda _: "noted").model, memory, config=ReactMemConfig(memory_mode="read")
-        ) as agent:
+        settings = ReactMemConfig(memory_mode="read", memory_token_budget=2_000 if fits else 100)
+        if not fits:
+            long = f"Ana sails with {', '.join(f'sailor {n}' for n in range(20))}."
+            await MemoryFacts(memory).store_fact(StoreFactRequest(user="ana", content=long))
+        async with ReactMemService(Brain(lambda _: "noted").model, memory, config=settings) as agent:
             await agent.answer(_request("Where is the boat?", state="at sea"))
 
-    assert embedder.requests == [["Where is the boat?", "Where is the boat?\nat sea"]]
+    asked = [text for request in embedder.requests for text in request]
+    assert sorted(asked) == [*([] if fits else ["Where is the boat?"]), "Where is the boat?\nat sea"]
 
 
 @pytest.mark.parametrize("phase", ["recall", "model"])

@@ -73,19 +73,28 @@ async def test_facts_and_episodes_are_each_recorded_only_if_they_are_wanted(
     assert kinds.count("react.invocation") == kinds.count("react.invocation.recorded") == 1
 
 
-@pytest.mark.parametrize("judges", [True, False])
-async def test_whoever_reports_outcomes_can_forbid_the_model_to(memory: AgentMem, judges: bool) -> None:
-    """One outcome counts: with the judgement of the model on record, a report is no news."""
+@pytest.mark.parametrize(("judges", "followed"), [(True, [1]), (True, []), (False, [1])])
+async def test_whoever_reports_outcomes_can_forbid_the_model_to(
+    memory: AgentMem, judges: bool, followed: list[int]
+) -> None:
+    """One outcome counts: with the judgement of the model on record, a report is no news.
+
+    A model that names no lesson it followed judges none, and then the report counts.
+    """
     episodes = MemoryEpisodes(memory)
     await episodes.store_episode(StoreEpisodeRequest(user="ana", goal="Where is the boat?", lessons=("Ask Ben.",)))
     config = ReactMemConfig(judge_outcome=judges)
+
+    def learns(transcript: str) -> dict[str, Any]:
+        return _learns(transcript) | ({"followed_lessons": followed} if "<shown_lessons>" in transcript else {})
+
     async with ReactMemService(
-        Brain(_searches, learn=_learns).model, memory, toolsets=[_tools()], config=config
+        Brain(_searches, learn=learns).model, memory, toolsets=[_tools()], config=config
     ) as agent:
         await agent.answer(_request(invocation_id="i-1"))
     reported = await episodes.record_use(RecordUseRequest(user="ana", invocation_id="i-1", success=False))
 
-    assert (reported.error, reported.recorded) == (None, not judges)
+    assert (reported.error, reported.recorded) == (None, not (judges and followed))
 
 
 @pytest.mark.thorough

@@ -120,10 +120,8 @@ class _Mender:
             edit.add(one.why, messages)
             first, *more = _lines([one.text]) or [""]
             if one.line:
-                # Of two texts for one line, both are kept: a model that splits a statement must not lose a half.
-                before = edit.changed.get(one.line, "")
-                edit.changed[one.line] = before or first
-                edit.added += [first, *more] if before and first else more
+                edit.changed[one.line] = first
+                edit.added += more
             else:
                 edit.added += [line for line in (first, *more) if line]
 

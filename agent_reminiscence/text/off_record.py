@@ -18,7 +18,7 @@ _REPORT: Final = re.compile(
     r"[^.!?;:\n]*\Z",
     re.IGNORECASE,
 )
-_OFF_RECORD: Final = r"off[\s-]+the[\s-]+record"
+_OFF_RECORD: Final = r"off[\s-]{1,9}the[\s-]{1,9}record"
 _OFF: Final = re.compile(
     rf"{_NOT_MEANT}\b(?:{_OFF_RECORD}|nicht (?:fürs|für das) protokoll|"
     r"(?:ab|von) (?:jetzt|hier)(?: an)? (?:bitte )?(?:nichts? mehr|nicht|nichts) "
@@ -33,8 +33,8 @@ _ON: Final = re.compile(
     re.IGNORECASE,
 )
 # Requests begin a sentence or follow "please": "I don't remember that" is none.
-_BEGIN: Final = r"(?:\A|(?<=[.!?;:(\n–—])|(?<=\bplease)|(?<=\bbitte)|(?<=\bok)|(?<=\bokay)|(?<=,))\s*"
-_END: Final = r"(?=\s*(?:please|bitte)?\s*(?:[.!?,;:)\n–—]|\Z))"
+_BEGIN: Final = r"(?:\A|(?<=[.!?;:(\n–—])|(?<=\bplease)|(?<=\bbitte)|(?<=\bok)|(?<=\bokay)|(?<=,))\s{0,9}"
+_END: Final = r"(?=\s{0,9}(?:please|bitte)?\s{0,9}(?:[.!?,;:)\n–—]|\Z))"
 _MESSAGE: Final = r"(?:this|that|my)(?: last| previous)? (?:message|text|sentence|part)"
 _WORDS: Final = (
     r"(?:what|everything|all) (?:that )?i(?:'ve|’ve| have)? (?:just )?(?:said|say|told you|tell you|wrote|mentioned)"

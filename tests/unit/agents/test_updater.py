@@ -147,17 +147,6 @@ async def test_a_line_that_ends_where_no_word_is_looked_for_is_not_changed() -> 
     assert 2 not in shown.lines
 
 
-async def test_two_texts_for_one_line_are_both_kept() -> None:
-    """A model that splits a line into two loses neither; one that also takes the line out loses nothing."""
-    memories = [_memory(1, "Ola rows and Ines dives.\nTom swims.")]
-    split = (changes(1, 1, "Ola rows.", 1), changes(1, 1, "", 1), changes(1, 1, "Ines sails.", 1))
-
-    deps, _ = await _ask(memories, plan(*split))
-
-    (intent,) = deps.plan.intents
-    assert intent.content == "Ola rows.\nTom swims.\nInes sails."
-
-
 async def test_a_change_to_what_another_memory_says_takes_the_line_out() -> None:
     """So nothing is said twice, and what is no longer true does not stay for it, not as a memory's last line either."""
     memories = [_memory(1, "Maria works for Acme.\nMaria rows."), _memory(2, "Tom works for Acme.")]

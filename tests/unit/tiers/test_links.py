@@ -80,3 +80,11 @@ def test_what_somebody_says_of_themselves_is_theirs() -> None:
     assert _link(*flat, speakers=("Ada", "Ada"), likeness=0.9) is Link.WORDS
     assert _link(*flat, speakers=("Ada", "Bo"), likeness=0.9) is Link.NONE
     assert _link(*office, speakers=("Ada", "Bo")) is Link.VALUE
+
+
+def test_a_day_and_a_price_are_not_alike() -> None:
+    """However near the vectors of what is said of one thing are; with a value of one kind they may be."""
+    day, price = "The launch of the app is planned for 9 June.", "The budget for the launch is 4,000 euros."
+
+    assert _link(day, price, likeness=0.9) is Link.NONE
+    assert _link(day, "Our app is late, by four months.", likeness=0.9) is Link.LIKENESS

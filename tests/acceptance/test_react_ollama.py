@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import pytest
 from pydantic_ai import models
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
@@ -29,7 +30,6 @@ from agent_reminiscence.react import (
 )
 from agent_reminiscence.react.journal import FINISHED, RECORDED, as_finished
 from tests.support.examples import EXAMPLES, finish_example, new_data_dir
-from tests.support.ollama_models import repeating_model
 from tests.support.ollama_server import OLLAMA_CHAT_MODEL
 
 _MODEL = f"ollama:{OLLAMA_CHAT_MODEL}"
@@ -130,7 +130,7 @@ async def test_what_a_real_server_answers_ends_a_fact(
     """
     monkeypatch.setattr(models, "ALLOW_MODEL_REQUESTS", True)
     drawn = '{"replaces": [1], "facts": ["Ana works in sales."]}'
-    learner = await repeating_model(ollama_url, "smollm2-ends-a-fact", drawn)
+    learner = await _repeating(ollama_url, "smollm2-ends-a-fact", drawn)
     agent_model = FunctionModel(lambda messages, info: ModelResponse([TextPart("Noted.")]))
     async with learner, AgentMem(config()) as memory:
         facts = MemoryFacts(memory)
@@ -148,7 +148,7 @@ async def test_what_a_real_server_answers_credits_a_lesson(
     """The same way for a task that its lesson shortened to one step."""
     monkeypatch.setattr(models, "ALLOW_MODEL_REQUESTS", True)
     drawn = '{"success": true, "outcome": "It rains.", "followed_lessons": [1]}'
-    learner = await repeating_model(ollama_url, "smollm2-credits-a-lesson", drawn)
+    learner = await _repeating(ollama_url, "smollm2-credits-a-lesson", drawn)
     tools, _ = _weather()
 
     def play(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -168,6 +168,41 @@ async def test_what_a_real_server_answers_credits_a_lesson(
         [hit] = (await memory.retrieve_memories(scope, goal, where=Filter(key_prefix="episode/"))).hits
 
     assert (hit.successes, hit.failures) == (1, 0)
+
+
+async def _repeating(url: str, name: str, drawn: str) -> OpenAIChatModel:
+    """A copy of the chat model that gives this answer of a learner, whatever it is asked."""
+    await _create_repeating(url, name, f'<tool_call>{{"name": "final_result", "arguments": {drawn}}}</tool_call>')
+    return OpenAIChatModel(
+        name,
+        provider=OllamaProvider(base_url=f"{url}/v1"),
+        settings=ModelSettings(temperature=0, seed=1, max_tokens=60, timeout=_PATIENCE_SECONDS),
+    )
+
+
+async def _create_repeating(url: str, name: str, said: str) -> None:
+    """Make a copy of the chat model that is shown what it has said twenty times, whatever it is asked."""
+    asked, answers = "<|im_start|>user\nOnce more.<|im_end|>\n", "<|im_start|>assistant\n"
+    # Ollama looks for where tools and their calls stand, so that it takes what comes back for a call.
+    calls = (
+        "{{ range .Messages }}{{ if .ToolCalls }}<tool_call>{{ range .ToolCalls }}"
+        '{"name": "{{ .Function.Name }}", "arguments": {{ .Function.Arguments }}}'
+        "{{ end }}</tool_call>{{ end }}{{ end }}"
+    )
+    pattern = f"{asked}{answers}{said}<|im_end|>\n" * 20
+    template = f"{{{{- if .Tools }}}}{pattern}{asked}{{{{ else }}}}{calls}{{{{ end }}}}{answers}"
+    async with httpx.AsyncClient(timeout=_PATIENCE_SECONDS, trust_env=False) as client:
+        made = await client.post(
+            f"{url}/api/create",
+            json={
+                "model": name,
+                "from": OLLAMA_CHAT_MODEL,
+                "template": template,
+                "parameters": {"num_ctx": 4096},
+                "stream": False,
+            },
+        )
+    made.raise_for_status()
 
 
 def _weather() -> tuple[FunctionToolset[Any], list[str]]:

@@ -250,7 +250,7 @@ def test_the_runs_of_a_window_are_left_out_beside_a_filter(own: int) -> None:
 
 def test_what_is_asked_of_a_run_of_the_window_stays_asked() -> None:
     """Else a filter for what was said in one run would admit all that was said in others."""
-    asked = {(messages.RUNS, "run-1"): True}
+    asked: dict[str | tuple[str, ...], Any] = {(messages.RUNS, "run-1"): True}
 
     beside = messages.filter_beside(["run-1", "run-2"], Filter(turn_metadata=asked))
 

@@ -106,3 +106,11 @@ def test_what_is_said_of_one_person_is_compared() -> None:
     assert _link(*of_one, speakers=("Lea", "Tom")) is Link.VALUE
     assert _link("My son's school starts at 8:00.", "The school of my son starts at 9:00.") is Link.VALUE
     assert _link("I pay 500 euros of rent.", "The rent is 600 euros now.") is Link.VALUE
+
+
+def test_a_day_and_a_price_are_not_alike() -> None:
+    """However near the vectors of what is said of one thing are; with a value of one kind they may be."""
+    day, price = "The launch of the app is planned for 9 June.", "The budget for the launch is 4,000 euros."
+
+    assert _link(day, price, likeness=0.9) is Link.NONE
+    assert _link(day, "Our app is late, by four months.", likeness=0.9) is Link.LIKENESS

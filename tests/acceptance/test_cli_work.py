@@ -211,7 +211,7 @@ def test_a_dry_run_names_what_would_be_over(config: Callable[..., Config], capsy
     old, new = "The ferry leaves the harbour on Friday.", "The ferry leaves the harbour on Monday."
 
     def conclude(shown: Shown) -> dict[str, object]:
-        over = {"number": shown.ref("stored_passages", old), "by": 1, "why": "Now it is\nMonday."}
+        over = {"number": shown.ref("stored_passages", old), "by": 1, "part": old, "why": "Now it is\nMonday."}
         return {"facts": [fact(shown, "The crew has Friday off.")], "over": [over]}
 
     async def look() -> tuple[UUID, ConsolidationReport]:

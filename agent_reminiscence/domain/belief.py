@@ -60,7 +60,7 @@ class ReflectionPlan(BaseModel):
     """What the agent concludes."""
 
     beliefs: Annotated[list[BeliefPlan], BeforeValidator(_nothing_is_a_list)] = Field(
-        default=[], description=f"At most {MAX_BELIEFS}; empty if nothing new follows."
+        default=[], description="At most three; empty if nothing new follows."
     )
 
     @model_validator(mode="before")

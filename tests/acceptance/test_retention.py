@@ -319,6 +319,7 @@ async def test_without_a_limit_of_its_own_nothing_is_erased(opened: Opened, cloc
 # --- Workers ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 async def test_a_worker_erases_and_leaves_time_between_two_erasures(opened: Opened, clock: SetClock) -> None:
     """An erasure replays what stays, so memories that expire one by one wait for each other; a call does not wait."""
     async with opened(retention="erase") as memory:

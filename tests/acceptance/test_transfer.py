@@ -373,6 +373,7 @@ async def test_a_file_holds_everything_but_what_was_erased(memory: AgentMem, hou
         "Conversation",
         "Mill",
         "Log",
+        "House",
     ]
 
 

@@ -186,9 +186,10 @@ async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
     await memory.admin.consolidate(external_id, archived.id)
     await memory.admin.archive(external_id, archived.id, end_chunks=True, occurred_at=LONG_AGO + timedelta(days=9))
     log_id = await _log(memory, external_id)
+    # Before there is a profile, which a consolidation would make due.
+    await _outdate(memory, external_id, told_id, by=draft.id)
     await _summarise(memory, external_id, archived.id)
     await _learn(memory, external_id, told_id, chunk_id)
-    await _outdate(memory, external_id, told_id, by=draft.id)
     return Tenant(
         external_id=external_id,
         memory_id=first.id,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 
 import pytest
 
@@ -31,7 +32,9 @@ async def _vector_of(text: str) -> tuple[float, ...]:
 async def _facts(memory: AgentMem, user: str) -> MemoryFacts:
     facts = MemoryFacts(memory)
     for content in (_BOAT, _KETTLE):
-        assert (await facts.store_fact(StoreFactRequest(user=user, content=content))).error is None
+        # The day is in the vector of the passage: on some days, it has nothing in common with another fact's.
+        request = StoreFactRequest(user=user, content=content, occurred_at=datetime(2026, 3, 2, 9, tzinfo=UTC))
+        assert (await facts.store_fact(request)).error is None
     return facts
 
 

@@ -119,6 +119,7 @@ def test_the_lists_are_as_long_as_their_figures_need() -> None:
         assert sum(not row.kinds for row in rows) >= harmless
 
 
+@pytest.mark.thorough
 def test_no_sentence_is_left_out_by_the_stems_of_a_rule() -> None:
     """What is looked for first is in whatever a rule matches."""
     for row in (*_TUNED, *_UNSEEN):

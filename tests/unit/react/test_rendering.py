@@ -94,7 +94,9 @@ def _entries(parts: Sequence[TextContent]) -> list[str]:
     entries: list[str] = []
     for part in parts:
         body = re.sub(r"^<\w+>|</\w+>$", "", part.content.split(":\n", 1)[1])
-        # The number of a fact or lesson says only how many are shown before it.
-        lines = re.sub(r"(?m)^\d+\. (?=\d\d:\d\d )", "", body)
-        entries += re.split(r"\n(?!#)", re.sub(r"\n\d+\. ", "\n#. ", lines))
+        if part is parts[0]:
+            # The number of a fact says only how many are shown before it, and the time stands once for several.
+            entries += re.sub(r"(?m)^\d+\. (?:\d\d:\d\d )?", "", body).split("\n")
+        else:
+            entries += re.split(r"\n(?!#)", re.sub(r"\n\d+\. ", "\n#. ", body))
     return [one for one in entries if not re.fullmatch(r"\d{4}-\d\d-\d\d \w+day", one)]

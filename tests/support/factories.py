@@ -417,7 +417,7 @@ async def _learn(memory: AgentMem, external_id: str, memory_id: UUID, chunk_id: 
 
 
 async def _outdate(memory: AgentMem, external_id: str, memory_id: UUID, *, by: UUID) -> None:
-    """Mark the first words of a memory as probably out of date since another one said so, and end half of a third."""
+    """Mark two words of a memory as probably out of date since another one said so, and end half of a third."""
     hours = await memory.create_active_memory(external_id, "House", _HOURS, occurred_at=LONG_AGO)
     first, newer, opening = [
         UUID(event.payload["chunks"][0]["id"])
@@ -427,7 +427,7 @@ async def _outdate(memory: AgentMem, external_id: str, memory_id: UUID, *, by: U
     ]
     outdated = MemoryOutdated(
         memory_id=memory_id,
-        parts=(OutdatedPart(chunk=first, start=0, end=4),),
+        parts=(OutdatedPart(chunk=first, start=0, end=4), OutdatedPart(chunk=first, start=5, end=9)),
         by=newer,
         why="The mill was sold.",
         rests_on=(by,),

@@ -164,7 +164,9 @@ async def test_the_pages_say_what_the_memory_holds(unopened: AgentMem, told: Tol
         mine = await text("/views?agent=mara&view=recent")
         assert "The brass key lies under the mill wheel." in mine
         assert "I hope nobody finds my key." not in mine
-        assert "Somebody has lost a key." in await text("/views?agent=odo&view=beliefs")
+        # It rests on a thought of hers.
+        assert "Somebody has lost a key." in await text("/views?agent=mara&view=beliefs")
+        assert "Somebody has lost a key." not in await text("/views?agent=odo&view=beliefs")
         assert "## YOUR MEMORY" in await text("/views?agent=mara&view=prompt")
 
 

@@ -87,7 +87,7 @@ def _like(before: str, after: str, counted: AbstractSet[int]) -> str:
     """A new text for a line, with the indentation and the bullet that it had.
 
     Args:
-        counted: The numbers that lines begin with. One without a neighbour is no bullet: "12. Mai ist Annas Tag."
+        counted: The numbers that lines begin with. One without a neighbour is text: "12. Mai ist Annas Tag."
     """
     begin = _BULLET.match(before)
     whole = begin[0] if begin else ""

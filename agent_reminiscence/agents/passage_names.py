@@ -40,7 +40,7 @@ class PassageNames:
         )
 
     def says(self, index: int, names: Iterable[str]) -> bool:
-        """Whether the words of a passage have one of `names`; its speaker's name is none of its words."""
+        """Whether the words of a passage have one of `names`; its speaker's name does not count."""
         return any(_has_words(self._texts[index], form) for name in names for form in _forms(name))
 
     def has(self, name: str) -> bool:

@@ -25,7 +25,7 @@ from agent_reminiscence.text.words import analyse
 
 # All that is shown of memories: some fifty short ones.
 MEMORIES_TOKENS: Final = 2_000
-# A longer memory, and one for which there is no room as a whole, is shown in part.
+# A memory that is longer, or does not fit whole, is shown in part.
 WHOLE_TOKENS: Final = 1_000
 PART_TOKENS: Final = 500
 # Of a longer line of such a memory only the beginning is shown, and it cannot be changed.
@@ -48,7 +48,7 @@ class ShownMemory:
 
     Attributes:
         lines: Those that are shown, by number.
-        cut_lines: The numbers of those of which only the beginning is shown.
+        cut_lines: The numbers of the lines that are shown cut off.
         hidden: How many lines are not shown.
     """
 
@@ -103,7 +103,7 @@ def choose_memories(
 def _show(
     memory: ActiveMemory, labelled: Sequence[LabelledText], words: _ConversationWords, room: int
 ) -> ShownMemory | None:
-    """As much of a memory as there is room for; None if there is none for any of it."""
+    """As much of a memory as fits; None if nothing does."""
     lines = read_lines(_searched(memory.content), labelled)
     # Hardly any text has eight characters to a token: a longer one is not even counted.
     if len(memory.content) <= 8 * WHOLE_TOKENS:

@@ -123,7 +123,8 @@ FULL_CHAOS := --full-chaos --timeout=3600 -o faulthandler_timeout=3660
 
 .PHONY: chaos
 chaos: $(TEST) ## Run tests/chaos with full counts: kills, tampering, erasure, random histories. Takes about 20 minutes.
-	@$(RUN) pytest -n auto --dist loadfile $(FULL_CHAOS) --durations=20 tests/chaos $(PYTEST_ARGS)
+	@$(RUN) pytest -n auto --dist loadfile $(FULL_CHAOS) --durations=20 tests/chaos \
+		tests/acceptance/test_ending_spoilers.py $(PYTEST_ARGS)
 
 .PHONY: chaos-jobs
 chaos-jobs: $(TEST) ## Kill workers and the server for two minutes while memories change; is all work done exactly once?

@@ -146,7 +146,7 @@ async def test_a_build_that_is_killed_and_continued_costs_no_search_and_no_vecto
     move: _Move, data_dir: Path, repetitions: Repetitions
 ) -> None:
     """Two processes search and a third one writes while it is killed twice, continued, and switched."""
-    tenants = repetitions(everyday=2, reduced=4, full=100)
+    tenants = repetitions(reduced=2, full=100)
     chunks = tenants * MEMORIES * PARAGRAPHS
     async with AgentMem(writer.settings_for(str(data_dir), **move.old)) as memory:
         await _remember(memory, tenants)

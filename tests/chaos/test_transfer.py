@@ -384,8 +384,9 @@ async def test_an_import_is_all_there_or_not_at_all_wherever_its_connection_is_c
     async with FaultyProxy(address.host, address.port) as proxy:
         config = _config(test_server, database, postgres_dsn=dsn(proxy.settings(test_server.login(database))))
         async with AgentMem(config) as behind:
-            step = repetitions(reduced=11, full=1)
-            for message in range(1, 10_000, step):
+            # The two ways of losing it are tried at different messages.
+            step, first = repetitions(reduced=22, full=1), 1 if loss == "message" else repetitions(reduced=12, full=1)
+            for message in range(first, 10_000, step):
                 tenant = f"copy-{message}"
                 proxy.cut_at(message, loss)
                 try:

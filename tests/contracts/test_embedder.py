@@ -396,7 +396,7 @@ def test_the_bundled_encoder_depends_neither_on_cores_nor_on_neighbours(kernel: 
     """
     chosen = {} if kernel is None else {"OPENBLAS_CORETYPE": kernel}
 
-    digests = {_run(NEIGHBOURS, tmp_path, OPENBLAS_NUM_THREADS=threads, **chosen) for threads in ("1", "2", "3")}
+    digests = {_run(NEIGHBOURS, tmp_path, OPENBLAS_NUM_THREADS=threads, **chosen) for threads in ("1", "3")}
 
     assert len(digests) == 1
 

@@ -16,11 +16,15 @@ PATIENCE_SECONDS: Final = 1_500.0
 
 
 async def repeating_model(
-    url: str, name: str, drawn: str, *, max_tokens: int = 60, repetitions: int = 20
+    url: str, name: str, drawn: str, *, tool: str = "final_result", max_tokens: int = 60, repetitions: int = 20
 ) -> OpenAIChatModel:
-    """A copy of the chat model that gives this structured answer, whatever it is asked."""
-    said = f'<tool_call>{{"name": "final_result", "arguments": {drawn}}}</tool_call>'
-    await _create_repeating(url, name, said, repetitions)
+    """A copy of the chat model that gives this structured answer, whatever it is asked.
+
+    Args:
+        tool: Its name, by which an agent takes its answer.
+    """
+    said = f'<tool_call>{{"name": "{tool}", "arguments": {drawn}}}</tool_call>'
+    await _create_repeating(url, name, said, repetitions, max_tokens)
     return OpenAIChatModel(
         name,
         provider=OllamaProvider(base_url=f"{url}/v1"),
@@ -28,7 +32,7 @@ async def repeating_model(
     )
 
 
-async def _create_repeating(url: str, name: str, said: str, repetitions: int) -> None:
+async def _create_repeating(url: str, name: str, said: str, repetitions: int, max_tokens: int) -> None:
     """Make a copy of the chat model that is shown what it has said many times, whatever it is asked."""
     asked, answers = "<|im_start|>user\nOnce more.<|im_end|>\n", "<|im_start|>assistant\n"
     # Ollama looks for where tools and their calls stand, so that it takes what comes back for a call.
@@ -46,8 +50,9 @@ async def _create_repeating(url: str, name: str, said: str, repetitions: int) ->
                 "model": name,
                 "from": OLLAMA_CHAT_MODEL,
                 "template": template,
+                # The chat model's own limit counts where a client names it in a form that Ollama does not know.
                 # A penalty on words that were said already is Ollama's default, and ends a longer pattern early.
-                "parameters": {"num_ctx": 4096, "repeat_penalty": 1.0},
+                "parameters": {"num_ctx": 4096, "repeat_penalty": 1.0, "num_predict": max_tokens},
                 "stream": False,
             },
         )

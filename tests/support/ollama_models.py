@@ -21,7 +21,7 @@ async def repeating_model(
     """A copy of the chat model that gives this structured answer, whatever it is asked.
 
     Args:
-        tool: Its name, by which an agent takes its answer.
+        tool: The name of the tool by which the agent takes its answer.
     """
     said = f'<tool_call>{{"name": "{tool}", "arguments": {drawn}}}</tool_call>'
     await _create_repeating(url, name, said, repetitions, max_tokens)
@@ -50,7 +50,7 @@ async def _create_repeating(url: str, name: str, said: str, repetitions: int, ma
                 "model": name,
                 "from": OLLAMA_CHAT_MODEL,
                 "template": template,
-                # The chat model's own limit counts where a client names it in a form that Ollama does not know.
+                # Clients send `max_completion_tokens`, which Ollama does not know: the model's own limit counts.
                 # A penalty on words that were said already is Ollama's default, and ends a longer pattern early.
                 "parameters": {"num_ctx": 4096, "repeat_penalty": 1.0, "num_predict": max_tokens},
                 "stream": False,

@@ -194,7 +194,8 @@ async def test_a_turn_is_added_without_reading_the_others(
     kept_plans: Callable[[AgentMem], Awaitable[None]],
 ) -> None:
     """What it reads is bounded by its own memory, however many the conversation and the tenant have."""
-    async with AgentMem(config()) as memory:
+    # One connection: what another one has read before may be told only while this counts.
+    async with AgentMem(config(postgres_pool_size=1)) as memory:
         await analysed(memory)
         await _analyse(test_server, database)
         await kept_plans(memory)

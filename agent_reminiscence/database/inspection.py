@@ -196,10 +196,12 @@ async def read_neo4j(neo4j: Neo4jManager) -> Neo4jFacts:
 
     server, constraints, indexes = await neo4j.read(look)
     assert server is not None
-    there = {row["name"] for row in (*constraints, *indexes)}
+    # An index may have a constraint's name, where the creation of the constraint broke off.
+    there = {("CONSTRAINT", row["name"]) for row in constraints} | {("INDEX", row["name"]) for row in indexes}
     schema = (statement_folder("cypher") / "schema.cypher").read_text(encoding="utf-8")
-    wanted = re.findall(r"^CREATE (?:CONSTRAINT|INDEX) (\w+)", schema, re.MULTILINE)
-    return Neo4jFacts(server["version"], server["edition"], tuple(name for name in wanted if name not in there))
+    wanted = re.findall(r"^CREATE (CONSTRAINT|INDEX) (\w+)", schema, re.MULTILINE)
+    missing = tuple(name for kind, name in wanted if (kind, name) not in there)
+    return Neo4jFacts(server["version"], server["edition"], missing)
 
 
 async def count_workers(store: PostgresManager, *, silence_seconds: float) -> int:

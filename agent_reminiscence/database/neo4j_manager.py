@@ -49,10 +49,16 @@ _ALREADY_THERE = frozenset(
     f"Neo.ClientError.Schema.{name}"
     for name in ("EquivalentSchemaRuleAlreadyExists", "ConstraintAlreadyExists", "IndexAlreadyExists")
 )
+# What CREATE CONSTRAINT answers if the server died between creating the constraint's index and the constraint.
+_NAME_TAKEN = "Neo.ClientError.Schema.IndexWithNameAlreadyExists"
 
 
 class SchemaExistsError(StoreError):
     """Another process created the same constraint or index meanwhile, which IF NOT EXISTS does not prevent."""
+
+
+class SchemaNameTakenError(StoreError):
+    """An index with the name of the constraint to be created exists, and no constraint owns it."""
 
 
 class CypherExecutor:
@@ -320,6 +326,8 @@ class Neo4jManager:
             return StoreTimeoutError(f"Neo4j ended a transaction ({code}); neo4j_timeout_seconds sets the limit")
         if code in _ALREADY_THERE:
             return SchemaExistsError(f"Neo4j has this constraint or index already ({code})")
+        if code == _NAME_TAKEN:
+            return SchemaNameTakenError(f"Neo4j has an index of this name that belongs to no constraint ({code})")
         if error.is_retryable() or code.startswith("Neo.TransientError."):
             return StoreUnavailableError(f"Neo4j at {self._where} is not ready ({code})")
         return StoreError(f"Neo4j refused a statement ({code})")

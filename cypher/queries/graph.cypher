@@ -1,4 +1,4 @@
-// Except for the first three, every query begins with $external_id and reaches its data by a seek within it. The hints
+// Except for the first five, every query begins with $external_id and reaches its data by a seek within it. The hints
 // enforce this: the planner counts all tenants together, by possibly old statistics, and would sometimes rather scan.
 //
 // Results come as one record with a list in it, and as lists of values instead of maps: the driver takes 0.1 ms for a
@@ -17,6 +17,15 @@ RETURN g.id AS id
 
 // name: await_indexes
 CALL db.awaitIndexes($seconds)
+
+// name: find_unowned_index
+// What is left of a constraint whose creation broke off: it has the constraint's name and form, and no constraint owns it.
+SHOW INDEXES YIELD name, labelsOrTypes, properties, owningConstraint
+WHERE name = $name AND labelsOrTypes = [$label] AND properties = $properties AND owningConstraint IS NULL
+RETURN name
+
+// name: drop_index
+DROP INDEX $name IF EXISTS
 
 // name: lock_stream
 // Others that follow the same stream wait here until this transaction ends.

@@ -39,7 +39,7 @@ _BELIEF, _OTHER_BELIEF, _SEEN, _SAID = (UUID(int=number) for number in range(11,
 _THEIR_POSITION = 7_654_321
 # More than there is of all tenants together: what would reach the other one must not be cut off before.
 _ALL = 1_000_000
-_OF_NO_TENANT = {"identify_store", "find_store", "await_indexes"}
+_OF_NO_TENANT = {"identify_store", "find_store", "await_indexes", "find_unowned_index", "drop_index"}
 
 
 @dataclass(frozen=True, slots=True)

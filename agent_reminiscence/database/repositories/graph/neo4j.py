@@ -7,6 +7,7 @@ and a test runs each of them beside another tenant.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,7 +16,14 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.config.constants import ALIKE_COMPARED_NAMES, MAX_GRAPH_ENTITIES, MAX_GRAPH_RELATIONSHIPS
-from agent_reminiscence.database.neo4j_manager import CypherExecutor, Neo4jManager, Row, SchemaExistsError
+from agent_reminiscence.database.neo4j_manager import (
+    CypherExecutor,
+    Neo4jManager,
+    Params,
+    Row,
+    SchemaExistsError,
+    SchemaNameTakenError,
+)
 from agent_reminiscence.database.queries import load_queries, statement_folder
 from agent_reminiscence.database.repositories.graph.neo4j_beliefs import Neo4jBeliefs
 from agent_reminiscence.database.repositories.graph.neo4j_matches import read_matching
@@ -284,11 +292,27 @@ class Neo4jGraph:
         schema = (statement_folder("cypher") / "schema.cypher").read_text(encoding="utf-8")
         for statement in schema.split(";\n"):
             if statement.strip():
-                # Several processes may open a new store at once.
-                with suppress(SchemaExistsError):
-                    await self._manager.write(_running(statement))
+                await self._create(statement)
         await self._manager.write(_running(_CYPHER["await_indexes"], {"seconds": 300}))
         await self._manager.write(_running(_CYPHER["identify_store"]))
+
+    async def _create(self, statement: str) -> None:
+        """Create one constraint or index. What a server that died meanwhile left of a constraint is removed first."""
+        try:
+            # Several processes may open a new store at once.
+            with suppress(SchemaExistsError):
+                await self._manager.write(_running(statement))
+        except SchemaNameTakenError:
+            wanted = _index_of(statement)
+
+            async def is_leftover(db: CypherExecutor) -> bool:
+                return await db.fetch_one(_CYPHER["find_unowned_index"], wanted) is not None
+
+            # Anybody else's index that happens to have this name is left alone.
+            if not await self._manager.read(is_leftover, latest=True):
+                raise
+            await self._manager.write(_running(_CYPHER["drop_index"], {"name": wanted["name"]}))
+            await self._manager.write(_running(statement))
 
     async def find_store_id(self) -> str | None:
         """The id that this store gave itself, which changes when it is emptied or recreated; None if it has none."""
@@ -461,6 +485,13 @@ def _running(statement: str, params: Mapping[str, Any] | None = None) -> Callabl
         await db.fetch_all(statement, params)
 
     return work
+
+
+def _index_of(statement: str) -> Params:
+    """Name, label or type, and properties of the index that a CREATE CONSTRAINT makes."""
+    found = re.search(r"CREATE CONSTRAINT (\w+).*?:(\w+).*? REQUIRE (.*) IS UNIQUE", statement, re.DOTALL)
+    assert found is not None, "only a constraint has an index of its own"
+    return {"name": found[1], "label": found[2], "properties": re.findall(r"\.(\w+)", found[3])}
 
 
 async def _mark(db: CypherExecutor, external_id: str) -> StreamMark:

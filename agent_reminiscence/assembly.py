@@ -47,6 +47,7 @@ from agent_reminiscence.services.recall.graph_list import GraphRecall, GraphServ
 from agent_reminiscence.services.recall.neighbours import NeighbourReader
 from agent_reminiscence.services.recall.outcomes import RunOutcomes
 from agent_reminiscence.services.recall.retrieval import RetrievalService
+from agent_reminiscence.services.recall.searching import Search
 from agent_reminiscence.services.recall.streaming import HitStream
 from agent_reminiscence.services.recall.synthesis import SynthesisService
 from agent_reminiscence.services.recall.uses import USE_WRITE_SECONDS, UseRecorder
@@ -208,9 +209,8 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
     )
     uses = UseRecorder(runtime)
     outcomes = RunOutcomes(runtime, projector)
-    retrieval = RetrievalService(
-        runtime, Finder(repositories, embedding, given.weights), recall, embedding, uses, outcomes
-    )
+    search = Search(runtime, Finder(runtime, embedding, given.weights), recall)
+    retrieval = RetrievalService(runtime, search, embedding, uses, outcomes)
     promotion = PromotionService(runtime, projector, threshold=config.shortterm_promotion_threshold)
     reading_turns = ReadingTurns(runtime)
     memorizing = MemorizingService(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import warnings
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -480,7 +480,7 @@ class AgentMem:
 
     async def retrieve_memories(
         self,
-        external_id: str | int | UUID,
+        external_id: str | int | UUID | Collection[str | int | UUID],
         query: str,
         *,
         limit: int | None = None,
@@ -500,6 +500,10 @@ class AgentMem:
         """Find passages that answer a question, best first. Calls no model unless `synthesis` or a setting asks for it.
 
         Args:
+            external_id: Whose memory; or several, up to 16, such as `["ana", "team-red"]`. Each is read under its own
+                row security, and all are ranked as one. Each hit says whose it is, and words that several have are one
+                hit. The order means nothing. One that nothing was ever stored for is an error, where it is asked with
+                others.
             query: At most 20,000 characters, in any language; there are no query operators.
             limit: Maximum number of hits, 1 to 200; None is the configured default: 10, or with `token_budget` as many
                 as fit, up to 100.
@@ -517,13 +521,15 @@ class AgentMem:
                 without those that have nothing to do with the question.
             profile: Also return this standing summary (`memory.admin.profiles`) as it was known at `known_at`. It is
                 rendered first, within `token_budget`. It is made from all that the tenant's memory holds: no filter
-                narrows it. Calls no model.
+                narrows it. Calls no model. Of several memories, those that have one of this name give theirs
+                (`profiles`).
             embedding: The question's vector, instead of having `query` embedded; words are still compared with those of
                 `query`. As many finite numbers, of any length, as the stored vectors have, made by the same model:
                 `memory.admin.generations()` names it, and `memory.admin.vectors()` returns vectors of passages.
             run_id: Record which passages were recalled in this run of yours, at most 256 characters, so that
                 `memory.admin.report_outcome` can later say how it ended. The record holds ids only. If it fails, the
                 hits are returned all the same, and `omitted` has `run_not_recorded`. Also for searches of the past.
+                Each memory records its own hits: report the outcome for each.
             synthesis: Also have the configured model answer the question from the hits, with citations. If it fails,
                 the hits are still returned, and `omitted` says why there is no answer. None: as the setting `synthesis`
                 says, which is "off" unless you set it; with "auto" a model answers if one is configured.
@@ -534,6 +540,7 @@ class AgentMem:
 
         Raises:
             InvalidInputError: An argument is invalid.
+            ExternalIdNotFoundError: Nothing was ever stored for one of several memories.
             ProfileNotFoundError: There is no such profile.
             ConfigurationError: `synthesis=True` needs a model, and none is configured.
             AgentError: With `strict`: the model gave no usable answer.
@@ -542,11 +549,9 @@ class AgentMem:
         """
         with self._telemetry.operation("retrieve_memories") as operation:
             parts = self._ready()
-            tenant = validation.external_id(external_id)
-            self._note_tenant(operation, tenant)
             request = search_request(
                 self._config,
-                tenant,
+                external_id,
                 query,
                 limit=limit,
                 tiers=tiers,
@@ -561,6 +566,8 @@ class AgentMem:
                 run_id=run_id,
             )
             is_strict = validation.flag("strict", strict)
+            if operation.is_recording:
+                operation.note(**self._scrubber.quotable_memories(request.external_ids))
             operation.note(limit=request.limit, tiers=tuple(request.tiers))
             operation.quote(query=self._quotable(request.query))
             answers = parts.services.synthesis
@@ -580,7 +587,7 @@ class AgentMem:
 
     def stream_memories(
         self,
-        external_id: str | int | UUID,
+        external_id: str | int | UUID | Collection[str | int | UUID],
         query: str,
         *,
         limit: int | None = None,
@@ -608,6 +615,7 @@ class AgentMem:
 
         Raises:
             InvalidInputError: An argument is invalid.
+            ExternalIdNotFoundError: As in `retrieve_memories`.
             NotInitializedError: The memory is not open, or was closed meanwhile.
             StoreError: The store is unavailable, perhaps after some hits.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Collection, Iterable
 from datetime import datetime
 from typing import Any, get_args
 from uuid import UUID
@@ -89,7 +89,7 @@ class ModelAdmin(Topic):
 
     def stream_answer(
         self,
-        external_id: str | int | UUID,
+        external_id: str | int | UUID | Collection[str | int | UUID],
         query: str,
         *,
         limit: int | None = None,

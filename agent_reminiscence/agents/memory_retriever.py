@@ -87,6 +87,7 @@ class Passage:
         memory_id: The memory it comes from.
         content: As it was shown.
         sources: The chunks it rests on: itself, or those that a fact was concluded from.
+        external_id: Whose memory it is from.
     """
 
     memory_id: UUID
@@ -94,6 +95,7 @@ class Passage:
     title: str
     content: str
     sources: tuple[UUID, ...]
+    external_id: str | None = None
 
 
 type Search = Callable[[str], Awaitable[RetrievalResult]]
@@ -107,12 +109,14 @@ class RetrieverDeps:
     Attributes:
         search: Recall with the caller's filters.
         read_around: Chunks of a memory and their neighbours, in the order of the text, with the caller's filters.
+        names_memory: Whether passages are shown with whose they are.
         passages: What was shown so far, by number.
         shown: The step of the run at which each was first shown, by number; 0 is the prompt.
     """
 
     search: Search
     read_around: ReadAround
+    names_memory: bool = False
     passages: dict[int, Passage] = field(default_factory=dict)
     shown: dict[int, int] = field(default_factory=dict)
     _numbers: dict[Hashable, int] = field(default_factory=dict)
@@ -126,9 +130,9 @@ class RetrieverDeps:
             content = text if is_cut else hit.content
             sources = hit.derived_from or (hit.chunk_id,)
             number = self._numbers.setdefault(hit.chunk_id, len(self._numbers) + 1)
-            self.passages[number] = Passage(hit.memory_id, hit.chunk_id, hit.title, content, sources)
+            self.passages[number] = Passage(hit.memory_id, hit.chunk_id, hit.title, content, sources, hit.external_id)
             self.shown.setdefault(number, step)
-            lines[number] = replace(as_passage(hit), text=text)
+            lines[number] = replace(as_passage(hit, names_memory=self.names_memory), text=text)
         return render_lines(lines, others=self._numbers)
 
     def show_relationships(self, found: RetrievalResult) -> list[Mapping[str, Any]]:

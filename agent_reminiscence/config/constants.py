@@ -51,6 +51,8 @@ MAX_EVENT_PAYLOAD_BYTES: Final = 1_048_576
 # tasks of the process would wait for more than 50 ms at a time (`make bench-loop`).
 MAX_TEXT_CHUNKS: Final = 20_000
 MAX_RESULTS: Final = 200
+# How many memories one question may be asked of.
+MAX_MEMORIES_ASKED: Final = 16
 # Hits if no limit is named; and if a token budget is, which decides then: some 2,000 tokens hold 60 utterances.
 DEFAULT_RESULTS: Final = 10
 BUDGET_RESULTS: Final = 100

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -46,6 +46,12 @@ class SearchHit(FrozenModel):
     `derived_from`.
     """
 
+    external_id: str | None = Field(default=None, description="Whose memory it is from.")
+    also_in: tuple[str, ...] = Field(
+        default=(),
+        description="If several memories were asked: the `external_id` of each other one that has the same words; their"
+        " chunks are among `same_text`.",
+    )
     tier: Tier
     chunk_id: UUID
     memory_id: UUID
@@ -168,6 +174,7 @@ class CitedPassage(FrozenModel):
     """A passage that a model's answer cites by number."""
 
     number: int
+    external_id: str | None = Field(default=None, description="Whose memory it is from.")
     memory_id: UUID
     chunk_id: UUID
     title: str
@@ -210,6 +217,9 @@ class RetrievalResult(FrozenModel):
     """The answer to `retrieve_memories`, best hit first."""
 
     query: str
+    external_ids: tuple[str, ...] = Field(
+        default=(), description="The memories that were asked; if they are several, renderings say whose a passage is."
+    )
     hits: tuple[SearchHit, ...]
     standing: tuple[SearchHit, ...] = Field(
         default=(),
@@ -234,7 +244,12 @@ class RetrievalResult(FrozenModel):
         default=None, description="A model's answer, if requested; `omitted` says why there is none."
     )
     profile: Profile | None = Field(
-        default=None, description="The standing summary that was asked for, as it was known at `known_at`."
+        default=None,
+        description="The standing summary that was asked for, as it was known at `known_at`; of several memories the"
+        " first of `profiles`.",
+    )
+    profiles: dict[str, Profile] = Field(
+        default_factory=dict, description="The standing summaries of all memories that were asked, by `external_id`."
     )
     token_budget: int | None = Field(
         default=None,
@@ -275,12 +290,18 @@ class RetrievalResult(FrozenModel):
             InvalidInputError: `token_budget` is not a whole number from 1.
         """
         budget = self.token_budget if token_budget is None else _check_budget(token_budget)
+        are_several = len(self.external_ids) > 1
         return render(
-            [as_passage(hit) for hit in self.hits],
+            [as_passage(hit, names_memory=are_several) for hit in self.hits],
             budget,
-            as_summary(self.profile),
-            [as_passage(hit) for hit in self.standing],
+            self.summaries,
+            [as_passage(hit, names_memory=are_several) for hit in self.standing],
         )
+
+    @property
+    def summaries(self) -> list[Summary]:
+        """The standing summaries as they are rendered: those with a text."""
+        return as_summaries(self.profiles or {"": self.profile}, names_memory=len(self.external_ids) > 1)
 
     def as_messages(self, token_budget: int | None = None) -> list[dict[str, str]]:
         """Return `as_prompt(token_budget)` as parts of a chat message.
@@ -307,17 +328,24 @@ def _check_budget(token_budget: int) -> int:
     return token_budget
 
 
-def as_summary(profile: Profile | None) -> Summary | None:
-    """A profile, as it is rendered; None without a text."""
-    if profile is None or not profile.text or profile.written_at is None:
-        return None
-    return Summary(
-        name=profile.name,
-        text=profile.text,
-        written=profile.written_at,
-        is_quoted=profile.made_by == "extractive",
-        source=profile.cited_source or "user",
-    )
+def as_summaries(profiles: Mapping[str, Profile | None], *, names_memory: bool) -> list[Summary]:
+    """Profiles by `external_id`, as they are rendered: those with a text.
+
+    Args:
+        names_memory: Whether it is said whose each is.
+    """
+    return [
+        Summary(
+            name=profile.name,
+            text=profile.text,
+            written=profile.written_at,
+            is_quoted=profile.made_by == "extractive",
+            source=profile.cited_source or "user",
+            whose=external_id if names_memory else None,
+        )
+        for external_id, profile in profiles.items()
+        if profile is not None and profile.text and profile.written_at is not None
+    ]
 
 
 def search_text(result: RetrievalResult) -> str:
@@ -331,8 +359,12 @@ def search_text(result: RetrievalResult) -> str:
     return prompt if result.found or not result.hits else f"{WEAK_MATCH}\n{prompt}"
 
 
-def as_passage(hit: SearchHit) -> Passage:
-    """A hit, as it is rendered."""
+def as_passage(hit: SearchHit, *, names_memory: bool = False) -> Passage:
+    """A hit, as it is rendered.
+
+    Args:
+        names_memory: Whether it is said whose it is.
+    """
     return Passage(
         memory=hit.memory_id,
         title=hit.title,
@@ -350,6 +382,8 @@ def as_passage(hit: SearchHit) -> Passage:
         outdated_by=None if hit.outdated is None else hit.outdated.by,
         is_partly_outdated=hit.outdated is not None and hit.outdated.start is not None,
         is_pinned=hit.is_pinned,
+        whose=hit.external_id if names_memory else None,
+        also_in=hit.also_in if names_memory else (),
     )
 
 

@@ -21,6 +21,7 @@ class SearchRequest:
     `known_at`.
 
     Attributes:
+        beside: Further memories that are asked, too, and ranked together with that of `external_id`.
         limit: Maximum number of hits, from 1.
         token_budget: Maximum tokens of the hits as they are rendered; None is no limit.
         min_confidence: Only chunks with at least this confidence, 0 to 1; None is any.
@@ -36,6 +37,7 @@ class SearchRequest:
     """
 
     external_id: str
+    beside: tuple[str, ...] = ()
     query: str
     limit: int
     tiers: Sequence[Tier] = TIERS
@@ -66,6 +68,15 @@ class SearchRequest:
     def is_filtered(self) -> bool:
         """Whether only some of the live chunks may be hits."""
         return bool(self.min_confidence) or set(self.tiers) != set(TIERS) or self.where is not None
+
+    @property
+    def external_ids(self) -> tuple[str, ...]:
+        """All memories that are asked."""
+        return (self.external_id, *self.beside)
+
+    def of_each(self) -> tuple[SearchRequest, ...]:
+        """The same question to each memory alone, in an order that does not depend on that of the caller."""
+        return tuple(replace(self, external_id=one, beside=()) for one in sorted(self.external_ids))
 
     def read_at(self, now: datetime) -> SearchRequest:
         """The same question at the moment of reading: an answer may be read long after it was requested."""

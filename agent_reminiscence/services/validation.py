@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -67,6 +67,21 @@ def external_id(value: object) -> str:
         case int():
             raise InvalidInputError(f"external_id has more than {constants.MAX_ID_CHARACTERS} digits")
     raise InvalidInputError(f"external_id must be a str, an int or a UUID, not {type(value).__name__}")
+
+
+def external_ids(value: object) -> tuple[str, ...]:
+    """One tenant key or several, each once, in the order given; as `external_id`."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Collection):
+        return (external_id(value),)
+    found = tuple(dict.fromkeys(map(external_id, value)))
+    if not found:
+        raise InvalidInputError("external_id names no memory: pass at least one")
+    if len(found) > constants.MAX_MEMORIES_ASKED:
+        raise InvalidInputError(
+            f"external_id names {len(found)} memories; one question may be asked of at most"
+            f" {constants.MAX_MEMORIES_ASKED}"
+        )
+    return found
 
 
 def identifier(name: str, value: object) -> str:

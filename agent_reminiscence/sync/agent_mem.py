@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
@@ -349,7 +349,7 @@ class AgentMem(Lifecycle):
 
     def retrieve_memories(
         self,
-        external_id: str | int | UUID,
+        external_id: str | int | UUID | Collection[str | int | UUID],
         query: str,
         *,
         limit: int | None = None,
@@ -369,6 +369,10 @@ class AgentMem(Lifecycle):
         """Find passages that answer a question, best first. Calls no model unless `synthesis` or a setting asks for it.
 
         Args:
+            external_id: Whose memory; or several, up to 16, such as `["ana", "team-red"]`. Each is read under its own
+                row security, and all are ranked as one. Each hit says whose it is, and words that several have are one
+                hit. The order means nothing. One that nothing was ever stored for is an error, where it is asked with
+                others.
             query: At most 20,000 characters, in any language; there are no query operators.
             limit: Maximum number of hits, 1 to 200; None is the configured default: 10, or with `token_budget` as many
                 as fit, up to 100.
@@ -386,13 +390,15 @@ class AgentMem(Lifecycle):
                 without those that have nothing to do with the question.
             profile: Also return this standing summary (`memory.admin.profiles`) as it was known at `known_at`. It is
                 rendered first, within `token_budget`. It is made from all that the tenant's memory holds: no filter
-                narrows it. Calls no model.
+                narrows it. Calls no model. Of several memories, those that have one of this name give theirs
+                (`profiles`).
             embedding: The question's vector, instead of having `query` embedded; words are still compared with those of
                 `query`. As many finite numbers, of any length, as the stored vectors have, made by the same model:
                 `memory.admin.generations()` names it, and `memory.admin.vectors()` returns vectors of passages.
             run_id: Record which passages were recalled in this run of yours, at most 256 characters, so that
                 `memory.admin.report_outcome` can later say how it ended. The record holds ids only. If it fails, the
                 hits are returned all the same, and `omitted` has `run_not_recorded`. Also for searches of the past.
+                Each memory records its own hits: report the outcome for each.
             synthesis: Also have the configured model answer the question from the hits, with citations. If it fails,
                 the hits are still returned, and `omitted` says why there is no answer. None: as the setting `synthesis`
                 says, which is "off" unless you set it; with "auto" a model answers if one is configured.
@@ -403,6 +409,7 @@ class AgentMem(Lifecycle):
 
         Raises:
             InvalidInputError: An argument is invalid.
+            ExternalIdNotFoundError: Nothing was ever stored for one of several memories.
             ProfileNotFoundError: There is no such profile.
             ConfigurationError: `synthesis=True` needs a model, and none is configured.
             AgentError: With `strict`: the model gave no usable answer.
@@ -431,7 +438,7 @@ class AgentMem(Lifecycle):
 
     def stream_memories(
         self,
-        external_id: str | int | UUID,
+        external_id: str | int | UUID | Collection[str | int | UUID],
         query: str,
         *,
         limit: int | None = None,
@@ -459,6 +466,7 @@ class AgentMem(Lifecycle):
 
         Raises:
             InvalidInputError: An argument is invalid.
+            ExternalIdNotFoundError: As in `retrieve_memories`.
             NotInitializedError: The memory is not open, or was closed meanwhile.
             StoreError: The store is unavailable, perhaps after some hits.
         """

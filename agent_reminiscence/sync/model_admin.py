@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Collection, Generator, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -89,7 +89,7 @@ class ModelAdmin(Twin):
 
     def stream_answer(
         self,
-        external_id: str | int | UUID,
+        external_id: str | int | UUID | Collection[str | int | UUID],
         query: str,
         *,
         limit: int | None = None,

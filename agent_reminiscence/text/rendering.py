@@ -98,6 +98,8 @@ class Passage:
         outdated_by: Identifies the later passage that says so; None if it may not be named.
         is_partly_outdated: Whether only some of its words are.
         is_pinned: Of what always holds: whether it is pinned, rather than known by its form.
+        whose: The `external_id` of its memory, if that is said.
+        also_in: Those of other memories that say the same.
         usual_source: The label that goes without saying, unless it is a conclusion.
     """
 
@@ -118,6 +120,8 @@ class Passage:
     is_partly_outdated: bool = False
     is_pinned: bool = False
     usual_source: str = "user"
+    whose: str | None = None
+    also_in: Sequence[str] = ()
 
 
 class Summary(NamedTuple):
@@ -127,6 +131,7 @@ class Summary(NamedTuple):
         text: One statement on each line, the most important first.
         is_quoted: Whether it is quoted from memory; otherwise a model wrote it.
         source: The least trusted label of what it rests on.
+        whose: The `external_id` of its memory, if that is said.
     """
 
     name: str
@@ -134,22 +139,23 @@ class Summary(NamedTuple):
     written: datetime
     is_quoted: bool = False
     source: str = "user"
+    whose: str | None = None
 
 
 def render(
     passages: Sequence[Passage],
     token_budget: int | None = None,
-    summary: Summary | None = None,
+    summaries: Sequence[Summary] = (),
     standing: Sequence[Passage] = (),
 ) -> str:
-    """Render what always holds, a summary, and passages, each with its number; '' if there is nothing or nothing fits.
+    """Render what always holds, summaries, and passages, each with its number; '' if there is nothing or nothing fits.
 
     Args:
         passages: Best first; the first has number 1.
         token_budget: The most tokens that the rendering may have. Passages that do not fit are left out: each of them
             would exceed it. None shows all.
-        summary: Its first lines that fit are shown before any passage; within a budget, they take at most half of it
-            unless all passages fit.
+        summaries: Their first lines that fit are shown before any passage; within a budget, they take at most half of
+            it unless all passages fit.
         standing: What always holds, the newest first; shown before everything else, within a budget as
             `choose_standing` chooses. A passage that says the same is not shown again.
     """
@@ -159,11 +165,11 @@ def render(
     if token_budget is None:
         page = _Page()
         page.place_standing(standing)
-        page.place_summary(summary)
+        page.place_summaries(summaries)
         for entry in entries:
             page.place(entry, entry.rank + 1)
     else:
-        page = _fill(entries, token_budget, summary, standing, are_renumbered=False)
+        page = _fill(entries, token_budget, summaries, standing, are_renumbered=False)
     return page.write()
 
 
@@ -197,7 +203,7 @@ def choose_standing(standing: Sequence[Passage], token_budget: int) -> list[int]
 def choose_fitting(
     passages: Sequence[Passage],
     token_budget: int,
-    summary: Summary | None = None,
+    summaries: Sequence[Summary] = (),
     standing: Sequence[Passage] = (),
 ) -> list[int]:
     """The indices of the passages that fit `token_budget` when they are rendered after the rest, ascending.
@@ -208,7 +214,7 @@ def choose_fitting(
             there.
     """
     entries = {entry.rank: entry for entry in _entries(passages, standing)}
-    page = _fill(entries.values(), token_budget, summary, standing, are_renumbered=True)
+    page = _fill(entries.values(), token_budget, summaries, standing, are_renumbered=True)
     there = set(range(len(passages))) - entries.keys()
     kept = sorted(page.shown.keys() | there)
     while True:
@@ -216,7 +222,7 @@ def choose_fitting(
         renumbered = {rank: entries[index] for rank, index in enumerate(kept) if index in entries}
         for rank, entry in renumbered.items():
             entry.rank = rank
-        page = _fill(renumbered.values(), token_budget, summary, standing, are_renumbered=False)
+        page = _fill(renumbered.values(), token_budget, summaries, standing, are_renumbered=False)
         if len(page.shown) == len(renumbered):
             return kept
         kept = [index for rank, index in enumerate(kept) if index in there or rank in page.shown]
@@ -302,7 +308,8 @@ class _Entry:
         self.day = day_of(passage.start)
         title = one_clean_line(passage.title, MAX_SHOWN_TITLE)
         self.group = (passage.memory, self.day, title)
-        self.heading = with_weekday(self.day) + (f", {title}" if title else "")
+        self.dated = with_weekday(self.day) + ("" if passage.whose is None else f", {_memory_of(passage.whose)}")
+        self.heading = self.dated + (f", {title}" if title else "")
         self.conclusion = f"concluded from {title or 'untitled'}"
         self.speaker = _clean_speaker(passage.speaker)
         self.speaker_key = self.speaker.casefold()
@@ -311,7 +318,7 @@ class _Entry:
         self.lines = [line for line, _ in said]
         # What precedes the bar of a further line.
         self.dates = ["" if day == self.day or not line else f"{with_weekday(day)} " for line, day in said]
-        self.backticks = _longest_backticks("\n".join([title, self.speaker, *self.lines]))
+        self.backticks = _longest_backticks("\n".join([self.heading, self.speaker, *self.notes, *self.lines]))
         self.least = TOKEN * least_tokens(self.write(1, _NO_REFERENCES))
         self.costs: dict[tuple[int, ...], int] = {}
 
@@ -324,7 +331,7 @@ class _Entry:
         if False in kinds:
             return [self.heading, self.conclusion] if True in kinds else [self.heading]
         # No title can stand here: one follows a comma.
-        return [f"{with_weekday(self.day)}: {self.conclusion}"]
+        return [f"{self.dated}: {self.conclusion}"]
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -370,7 +377,7 @@ class _Page:
     Attributes:
         room: The most that it may cost.
         standing: The lines of what always holds, with their heading; empty if nothing does.
-        summary: The lines of the summary, with its heading; empty if there is none.
+        summary: The lines of the summaries, each behind its heading; empty without summaries.
         shown: By rank: the passage, and its number.
         later: By rank: the rank of the similar passage from later that it refers to.
         others: The numbers of passages that are shown elsewhere, by their keys.
@@ -414,17 +421,16 @@ class _Page:
         self._fence = _longest_backticks("\n".join(self.standing))
         self.cost = self._frame_cost(self._fence) + sum(line_costs(self.standing))
 
-    def place_summary(self, summary: Summary | None) -> None:
-        """Show a summary."""
-        if summary is not None and summary.text.strip():
-            self.summary = _summary_lines(summary)
-            self._fence = max(self._fence, _longest_backticks("\n".join(self.summary)))
+    def place_summaries(self, summaries: Sequence[Summary]) -> None:
+        """Show summaries."""
+        self.summary = _summary_lines(summaries)
+        self._fence = max(self._fence, _longest_backticks("\n".join(self.summary)))
 
-    def place_fitting_summary(self, summary: Summary | None, share: float) -> None:
-        """Show as much of the beginning of a summary as fits into this share of the room, in whole lines."""
-        if summary is None or not summary.text.strip():
+    def place_fitting_summaries(self, summaries: Sequence[Summary], share: float) -> None:
+        """Show as much of the beginning of summaries as fits into this share of the room, in whole lines."""
+        lines = _summary_lines(summaries)
+        if not lines:
             return
-        lines = _summary_lines(summary)
         backticks = max(self._fence, _longest_backticks("\n".join(lines)))
         before = sum(line_costs(self.standing))
         left = int((self.room - self._frame_cost(backticks) - before) * share)
@@ -571,31 +577,31 @@ class _Page:
 def _fill(
     entries: Iterable[_Entry],
     token_budget: int,
-    summary: Summary | None,
+    summaries: Sequence[Summary],
     standing: Sequence[Passage],
     *,
     are_renumbered: bool,
 ) -> _Page:
-    """Show what always holds, a summary, and as many passages as fit, best first.
+    """Show what always holds, summaries, and as many passages as fit, best first.
 
-    The summary has at most half of the room left, unless all passages fit beside more of it.
+    The summaries have at most half of the room left, unless all passages fit beside more of them.
 
     Args:
         are_renumbered: Whether those that fit get the numbers from 1; otherwise each keeps its own.
     """
     asked = list(entries)
-    page = _filled(_begin(token_budget, summary, 1.0, standing), asked, are_renumbered=are_renumbered)
-    if summary is None or len(page.shown) == len(asked):
+    page = _filled(_begin(token_budget, summaries, 1.0, standing), asked, are_renumbered=are_renumbered)
+    if not summaries or len(page.shown) == len(asked):
         return page
-    half = _begin(token_budget, summary, _SUMMARY_SHARE, standing)
+    half = _begin(token_budget, summaries, _SUMMARY_SHARE, standing)
     return page if half.summary == page.summary else _filled(half, asked, are_renumbered=are_renumbered)
 
 
-def _begin(token_budget: int, summary: Summary | None, share: float, standing: Sequence[Passage]) -> _Page:
-    """A page with what always holds, and at most this share of the room left for the summary."""
+def _begin(token_budget: int, summaries: Sequence[Summary], share: float, standing: Sequence[Passage]) -> _Page:
+    """A page with what always holds, and at most this share of the room left for the summaries."""
     page = _Page(TOKEN * token_budget)
     page.place_standing(standing)
-    page.place_fitting_summary(summary, share)
+    page.place_fitting_summaries(summaries, share)
     return page
 
 
@@ -614,15 +620,25 @@ def _filled(page: _Page, entries: Sequence[_Entry], *, are_renumbered: bool) -> 
         waiting = passed_over
 
 
-def _summary_lines(summary: Summary) -> list[str]:
-    """Its heading, and its lines."""
+def _summary_lines(summaries: Sequence[Summary]) -> list[str]:
+    """The headings and lines of all that have a text."""
+    return [line for summary in summaries if summary.text.strip() for line in _lines_of_summary(summary)]
+
+
+def _lines_of_summary(summary: Summary) -> list[str]:
     name = one_clean_line(summary.name.replace('"', "'"), MAX_SHOWN_TITLE)
     done = "quoted" if summary.is_quoted else "written"
-    heading = f'standing summary "{name}", {done} {day_of(summary.written).isoformat()}'
+    of_memory = "" if summary.whose is None else f", {_memory_of(summary.whose)}"
+    heading = f'standing summary "{name}"{of_memory}, {done} {day_of(summary.written).isoformat()}'
     if summary.source != "user":
         heading += f" (source: {one_clean_line(summary.source, MAX_SHOWN_SPEAKER)})"
     lines = [clean(line).strip() for line in _BREAK.split(summary.text)]
     return [heading, *(f"{_MORE} {line}" for line in lines if line)]
+
+
+def _memory_of(external_id: str) -> str:
+    """Whose memory it is, in quotation marks, which it cannot end."""
+    return f'memory "{one_clean_line(external_id.replace(chr(34), chr(39)), MAX_SHOWN_TITLE)}"'
 
 
 def _standing_text(passage: Passage) -> str:
@@ -640,7 +656,9 @@ def _standing_lines(passage: Passage, before: Passage | None) -> list[str]:
     """
     is_first = before is None or before.is_pinned != passage.is_pinned
     month = _month(passage)
-    notes = [*([] if not is_first and before is not None and _month(before) == month else [month]), *_notes(passage)]
+    notes = [] if not is_first and before is not None and _month(before) == month else [month]
+    notes += [] if passage.whose is None else [_memory_of(passage.whose)]
+    notes += _notes(passage)
     if passage.outdated_since is not None:
         # Without a number: what always holds stands before all that have one.
         notes.append(outdated_note(passage.outdated_since, is_partly=passage.is_partly_outdated))
@@ -663,6 +681,7 @@ def _notes(passage: Passage) -> list[str]:
     notes = [] if passage.source == usual else [f"source: {one_clean_line(passage.source, MAX_SHOWN_SPEAKER)}"]
     if passage.until is not None:
         notes.append(f"until {day_of(passage.until).isoformat()}")
+    notes += [f"also in {_memory_of(one)}" for one in passage.also_in]
     return notes
 
 

@@ -117,7 +117,7 @@ async def compare_exact(memory: AgentMem, tenant: Tenant, words: WordModel, repe
     """Ask the same questions as the package would answer them, and with every chunk ranked."""
     parts = memory._parts
     assert parts is not None
-    finder = parts.services.retrieval._finder
+    finder = parts.services.retrieval._search.finder
     usual: list[float] = []
     whole: list[float] = []
     at_10: list[float] = []

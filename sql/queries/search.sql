@@ -438,8 +438,10 @@ SELECT string_agg(uuid_send(c.chunk_id), ''::bytea) AS chunk_ids
 
 -- name: read_chunk_weights
 -- What weighs beside the rank of some chunks, in the order in which they are asked for: their ids, when they became true in
--- seconds since 1970, importance, confidence, and the outcomes of the runs that recalled them.
-SELECT string_agg(uuid_send(c.chunk_id), ''::bytea ORDER BY best.place) AS chunk_ids,
+-- seconds since 1970, importance, confidence, and the outcomes of the runs that recalled them. Those that have been erased
+-- are left out.
+SELECT string_agg(int8send(best.place - 1), ''::bytea ORDER BY best.place) AS places,
+    string_agg(uuid_send(c.chunk_id), ''::bytea ORDER BY best.place) AS chunk_ids,
     string_agg(float8send(extract(epoch FROM c.start_date)::float8), ''::bytea ORDER BY best.place) AS starts,
     string_agg(float8send(c.importance), ''::bytea ORDER BY best.place) AS importances,
     string_agg(float8send(c.confidence), ''::bytea ORDER BY best.place) AS confidences,

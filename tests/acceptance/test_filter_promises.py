@@ -38,7 +38,7 @@ async def test_where_only_the_repetition_is_admitted_it_stands_for_what_it_repea
     memory: AgentMem, monkeypatch: pytest.MonkeyPatch, whole: int
 ) -> None:
     """It has ended, because another memory says the same; asked about alone, its memory says it still."""
-    monkeypatch.setattr(memory._ready().services.retrieval._finder, "_whole_max_chunks", whole)
+    monkeypatch.setattr(memory._ready().services.retrieval._search.finder, "_whole_max_chunks", whole)
     for number in range(3):
         note = await memory.create_active_memory(
             "agent-1", "House", _TWICE, metadata={"of": number}, conversation_id=f"talk-{number}"
@@ -132,7 +132,7 @@ async def test_another_tenants_ids_keys_and_metadata_admit_nothing(
         ids[tenant] = note.id
 
     for whole in (10_000, 0):
-        monkeypatch.setattr(memory._ready().services.retrieval._finder, "_whole_max_chunks", whole)
+        monkeypatch.setattr(memory._ready().services.retrieval._search.finder, "_whole_max_chunks", whole)
         for where in (
             Filter(keys=["house"]),
             Filter(actors=["bot"], conversation_ids=["talk"], speakers=["Mara"]),

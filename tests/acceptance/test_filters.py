@@ -274,7 +274,7 @@ async def paths(config: Callable[..., Config]) -> AsyncIterator[Paths]:
     """Both, with nothing stored."""
     async with AsyncExitStack() as stack:
         small, large = [await stack.enter_async_context(AgentMem(config())) for _ in range(2)]
-        large._ready().services.retrieval._finder._whole_max_chunks = 0
+        large._ready().services.retrieval._search.finder._whole_max_chunks = 0
         yield Paths(small, large)
 
 

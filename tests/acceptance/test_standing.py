@@ -136,7 +136,7 @@ async def test_a_filter_admits_wishes_like_hits(
     memory: AgentMem, tenant: str, monkeypatch: pytest.MonkeyPatch, whole: int
 ) -> None:
     """Conversation, trust label, tier, confidence and time, for small tenants and large ones."""
-    monkeypatch.setattr(memory._ready().services.retrieval._finder, "_whole_max_chunks", whole)
+    monkeypatch.setattr(memory._ready().services.retrieval._search.finder, "_whole_max_chunks", whole)
     await _talk(memory, tenant, ("user", _WISH), ("user", _FERRY))
     await _talk(memory, tenant, ("user", _LIMIT), ("user", _FERRY), chat="chat-2")
     await memory.create_active_memory(tenant, "Note", "The user is vegan.", source="agent", metadata={"team": "red"})

@@ -93,7 +93,7 @@ async def test_the_bundled_embedder_and_large_tenants_begin_like_a_search(
         assert result.hits[1].later == result.hits[0].chunk_id
         assert len(streamed) > 220
         assert len({hit.content for hit in streamed}) == len(streamed)
-        monkeypatch.setattr(bundled_memory._ready().services.retrieval._finder, "_whole_max_chunks", 0)
+        monkeypatch.setattr(bundled_memory._ready().services.retrieval._search.finder, "_whole_max_chunks", 0)
 
 
 @pytest.mark.parametrize(

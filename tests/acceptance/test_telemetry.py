@@ -132,7 +132,7 @@ async def test_a_search_of_many_short_texts_takes_four_round_trips(
     # A connection of that age begins with a statement that discards its plans.
     monkeypatch.setattr(connection, "_FIRST_REPLANNING_SECONDS", math.inf)
     async with observed(postgres_pool_size=1, worker=False) as memory:
-        memory._ready().services.retrieval._finder._whole_max_chunks = 0
+        memory._ready().services.retrieval._search.finder._whole_max_chunks = 0
         await memory.admin.import_memories(
             "agent-1",
             [ImportedMemory(title=f"Crate {number}", content=f"It holds {number * 7} pears.", metadata={},

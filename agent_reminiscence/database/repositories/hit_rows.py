@@ -10,13 +10,14 @@ from agent_reminiscence.database.repositories.memory_chunk import take_said_line
 from agent_reminiscence.domain.said import SaidFrom, said_starts
 
 
-def with_metadata(rows: list[Row]) -> list[Row]:
-    """The rows of hits, each with the metadata of its memory: read and parsed once for all chunks of one."""
+def with_metadata(rows: list[Row], external_id: str) -> list[Row]:
+    """The rows of hits, each with whose it is and the metadata of its memory: parsed once for all chunks of one."""
     of_memory = {
         row["memory_id"]: json.loads(row["memory_metadata"]) for row in rows if row["memory_metadata"] is not None
     }
     for row in rows:
         row["memory_metadata"] = of_memory[row["memory_id"]]
+        row["external_id"] = external_id
     return rows
 
 

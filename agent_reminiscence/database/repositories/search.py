@@ -168,12 +168,14 @@ class ChunkWeights(NamedTuple):
     """What weighs beside the rank of some chunks, in their order.
 
     Attributes:
+        places: Of those that exist, among the chunks that were asked about.
         chunk_ids: 16 bytes each.
         starts: When they became true, in seconds since 1970.
         successes: How many of the runs that recalled them were reported as a success.
         failures: How many as a failure.
     """
 
+    places: NDArray[np.int64]
     chunk_ids: NDArray[np.void]
     starts: NDArray[np.float64]
     importances: NDArray[np.float64]
@@ -452,7 +454,9 @@ class SearchRepository:
             "with_outcomes": with_outcomes,
             "reported_by": request.reported_by,
         }
-        return {row.pop("number"): row for row in with_metadata(await fetch(_SQL["read_hits"], params))}
+        return {
+            row.pop("number"): row for row in with_metadata(await fetch(_SQL["read_hits"], params), request.external_id)
+        }
 
     async def find_outdated(
         self, db: SqlExecutor, request: SearchRequest, numbers: NDArray[np.int64] | Sequence[int]
@@ -481,7 +485,7 @@ class SearchRepository:
     async def ask_weights(
         self, db: SqlExecutor, request: SearchRequest, numbers: NDArray[np.int64], *, with_outcomes: bool
     ) -> Deferred[ChunkWeights]:
-        """Ask for what weighs beside the rank of some chunks, which all exist."""
+        """Ask for what weighs beside the rank of some chunks."""
         params = {
             "external_id": request.external_id,
             "numbers": bigint_array(numbers),
@@ -503,7 +507,7 @@ class SearchRepository:
             "with_outcomes": True,
             "reported_by": request.reported_by,
         }
-        rows = with_metadata(await db.fetch_all(_SQL["read_hits_still_shown"], params))
+        rows = with_metadata(await db.fetch_all(_SQL["read_hits_still_shown"], params), request.external_id)
         return {UUID(row["chunk_id"]): row for row in rows}
 
     async def find_shown(
@@ -614,6 +618,7 @@ def _weights(row: Row) -> ChunkWeights:
         return np.frombuffer(row[name] or b"", kind).astype(kind.replace(">", "="))
 
     return ChunkWeights(
+        numbers("places", ">i8"),
         np.frombuffer(row["chunk_ids"] or b"", "V16"),
         numbers("starts", ">f8"),
         numbers("importances", ">f8"),

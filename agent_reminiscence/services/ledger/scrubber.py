@@ -92,6 +92,13 @@ class Scrubber:
             return None
         return identifier
 
+    def quotable_memories(self, external_ids: Sequence[str]) -> dict[str, str | tuple[str, ...] | None]:
+        """The attributes by which a span names the memories of a call; those that are refused are left out."""
+        if len(external_ids) == 1:
+            return {"external_id": self.quotable_identifier(external_ids[0])}
+        named = [one for one in external_ids if self.quotable_identifier(one) is not None]
+        return {"external_ids": tuple(named)}
+
     def check_identifiers(self, **identifiers: str | None) -> None:
         """Refuse identifiers that must not be stored, even if their request is made later or never.
 

@@ -38,8 +38,10 @@ def search_request(
     """
     hits = validation.optional_number("limit", limit, maximum=constants.MAX_RESULTS)
     budget = validation.optional_number("token_budget", token_budget) or config.token_budget
+    first, *beside = validation.external_ids(external_id)
     request = SearchRequest(
-        external_id=validation.external_id(external_id),
+        external_id=first,
+        beside=tuple(beside),
         query=validation.query(query),
         limit=_limit(config, hits, budget),
         tiers=validation.tiers(tiers),

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.database.connection import Row, SqlExecutor, Statement
+from agent_reminiscence.database.queries import NamedQuery
 from agent_reminiscence.database.repositories.chunk_vector import NO_DOTS, Dots
-from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.database.repositories.search import (
     FoundTerm,
     GraphWeights,
@@ -28,13 +28,16 @@ from agent_reminiscence.exceptions import EmbeddingError
 from agent_reminiscence.projections.indexed_text import USER_KEY
 from agent_reminiscence.services.memories.admission import Admission, Admitted, sole_condition
 from agent_reminiscence.services.recall import narrowing
-from agent_reminiscence.services.recall.best_rows import MAX_CANDIDATES, BestRows, FoundRows
+from agent_reminiscence.services.recall.best_rows import NOTHING_FOUND, BestRows, FoundRows
 from agent_reminiscence.services.recall.encoders import Encoder, known_encoder
-from agent_reminiscence.services.recall.occurrences import in_numbers, occurrences, rarity_weights, said_within
+from agent_reminiscence.services.recall.occurrences import occurrences, rarity_weights, said_within
 from agent_reminiscence.services.recall.question import Asked, day_number, off_loop_if_long, read_question, topic_of
-from agent_reminiscence.services.recall.ranking import NOTHING_RANKED, Ranked, Weights, rank
-from agent_reminiscence.services.recall.score_parts import TermPostings, Whole
+from agent_reminiscence.services.recall.ranking import NOTHING_RANKED, Ranked, Weights
+from agent_reminiscence.services.recall.reading import Heard, Part, Reach, Reading, mean_length
+from agent_reminiscence.services.recall.score_parts import TermPostings
 from agent_reminiscence.services.recall.texts import TextReader, Texts, lasting_texts
+from agent_reminiscence.services.recall.together import rank_readings
+from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.text.folding import fold_name
 
@@ -44,10 +47,6 @@ RECALL_MENTIONS: Final = 50
 FILTERED_MENTIONS: Final = 500
 # If the graph would count less than this share of its weight, it changes almost nothing; its chunks are not read.
 GRAPH_LEAST_CERTAINTY: Final = 0.05
-# A chunk gets this power of its share of the best weight: weights fall by an order of magnitude per hop, and the answer
-# may be one hop beyond what is named. The least share still gets two thirds of the graph's part; words and meaning
-# decide which chunk answers.
-GRAPH_REACH_POWER: Final = 0.1
 
 _REMEMBERED_TENANTS = 10_000
 # With more speakers than these, a first name alone names nobody.
@@ -74,6 +73,28 @@ class QuestionVector(NamedTuple):
     vector: Sequence[float] | None
     generation: Generation
     is_given: bool = False
+
+
+class Remembered(NamedTuple):
+    """With what the question to a tenant is read.
+
+    Attributes:
+        languages: Of its texts.
+        days: The first and last day of its texts, in days since 1970-01-01.
+    """
+
+    languages: tuple[str, ...]
+    days: tuple[int, int]
+
+
+_NOTHING_REMEMBERED: Final = Remembered((), (0, 0))
+
+
+class Guessed(NamedTuple):
+    """A question to several memories, and what it was read with."""
+
+    asked: Asked
+    read_with: Remembered
 
 
 class Opening(NamedTuple):
@@ -103,12 +124,11 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class _Many:
-    """A question to a large tenant, as far as it is known before any text is read.
+    """A question to a large memory, as far as it is known before any text is read.
 
     Attributes:
         counts: How many chunks and headings have each term.
         found: Where terms occur, except the frequent ones.
-        reached: The graph's weight of each chunk that it reaches.
     """
 
     opened: Opened
@@ -117,13 +137,7 @@ class _Many:
     found: Mapping[str, FoundTerm]
     vector: Sequence[float] | None
     encoder: Encoder | None
-    reached: Mapping[int, float]
-
-    @property
-    def mean_length(self) -> float:
-        """The mean number of terms of a chunk with its heading."""
-        stream = self.opened.read.stream
-        return max(stream.text_words / stream.text_chunks, 1e-9)
+    reach: Reach
 
     @property
     def speaker(self) -> str | None:
@@ -133,40 +147,46 @@ class _Many:
 
 
 class Finder:
-    """Answers questions with chunks, in the caller's transaction."""
+    """Answers questions with chunks, in the caller's transaction.
+
+    Attributes:
+        best: Reads the rows of what was ranked.
+    """
 
     def __init__(
         self,
-        repositories: Repositories,
+        runtime: Runtime,
         embedding: EmbeddingService,
         weights: Weights | None = None,
         *,
         whole_max_chunks: int = narrowing.WHOLE_MAX_CHUNKS,
     ) -> None:
+        repositories = runtime.repositories
         self._search = repositories.search
         self._texts = TextReader(repositories)
-        self._best = BestRows(repositories.search, repositories.history, self._texts)
+        self.best = BestRows(runtime.store, repositories.search, repositories.history, self._texts)
         self._filters = repositories.filters
         self._embedding = embedding
         self._weights = weights or Weights()
         self._whole_max_chunks = whole_max_chunks
-        # For tenants asked recently: their languages, and the first and last day of their texts. The next question is
-        # read with these until they are known. A wrong guess costs a statement, never a hit.
-        self._remembered: dict[str, tuple[tuple[str, ...], tuple[int, int]]] = {}
+        # For tenants asked recently, alone or together. The next question is read with these until they are known. A
+        # wrong guess costs a statement, never a hit.
+        self._remembered: dict[tuple[str, ...], Remembered] = {}
 
-    async def opening(self, request: SearchRequest, *, reads_beside_graph: bool) -> Opening:
+    async def opening(self, request: SearchRequest, *, reads_beside_graph: bool, asked: Asked | None = None) -> Opening:
         """Begin a search with the statements that read what is most likely needed of the tenant.
 
         Args:
             reads_beside_graph: Whether also for a tenant with entities, which a question may name.
+            asked: The question; None reads it with what is remembered of the tenant.
         """
-        languages, days = self._remembered.get(request.external_id, ((), (0, 0)))
-        asked = await _read(request, languages, days)
-        statement, params = self._search.opening(
+        languages, days = self._remembered.get((request.external_id,), _NOTHING_REMEMBERED)
+        if asked is None:
+            asked = await _read(request, languages, days)
+        statement, params = self._opening(
             request,
-            [] if request.is_past else asked.looked_up,
-            [] if request.is_past else asked.speaker_terms,
-            whole=-1 if request.is_past else self._whole_max_chunks,
+            asked,
+            whole=self._whole_max_chunks,
             most=narrowing.MAX_ENTRIES,
             reads_beside_graph=reads_beside_graph,
         )
@@ -176,6 +196,32 @@ class Finder:
             # A trace names what is sent together after the last statement.
             statements = (self._holding(request, condition), *statements)
         return Opening(request, statements, params["terms"], asked, languages, days)
+
+    def survey(self, request: SearchRequest, asked: Asked) -> Opening:
+        """Begin a search with a statement that reads what the tenant is like, and how many chunks have each term."""
+        statement, params = self._opening(request, asked, whole=-1, most=-1, reads_beside_graph=True)
+        return Opening(request, ((statement, params),), params["terms"], asked, *_NOTHING_REMEMBERED)
+
+    def _opening(
+        self, request: SearchRequest, asked: Asked, *, whole: int, most: int, reads_beside_graph: bool
+    ) -> tuple[NamedQuery, dict[str, Any]]:
+        return self._search.opening(
+            request,
+            [] if request.is_past else asked.looked_up,
+            [] if request.is_past else asked.speaker_terms,
+            whole=-1 if request.is_past else whole,
+            most=most,
+            reads_beside_graph=reads_beside_graph,
+        )
+
+    async def count(self, db: SqlExecutor, request: SearchRequest, terms: Sequence[str]) -> Mapping[str, int]:
+        """How many chunks and headings have each term; those that none ever had are left out."""
+        counts, _ = await self._search.find_rare_terms(db, request.external_id, terms, most=-1)
+        return counts
+
+    async def speakers(self, db: SqlExecutor, request: SearchRequest) -> list[str]:
+        """The folded names of all who have spoken; empty if there are very many."""
+        return await self._search.find_speakers(db, request.external_id, most=_MAX_SPEAKERS)
 
     def opened(self, opening: Opening, answers: Sequence[list[Row]]) -> Opened | None:
         """What the opening has read, given the rows of its statements; None for an unknown stream."""
@@ -194,7 +240,7 @@ class Finder:
         admission: Admission | None = None,
         aliases: Sequence[str] = (),
     ) -> FoundRows:
-        """Find the best chunks. This ends the transaction of `db`: its COMMIT is sent with the last statement.
+        """Find the best chunks of one memory. This ends the transaction: its COMMIT is sent with the last statement.
 
         Args:
             opened: In the same transaction.
@@ -206,65 +252,115 @@ class Finder:
         Raises:
             EmbeddingError: The question had to be embedded, and that failed.
         """
+        reading, ranked = await self._read_enough(db, opened, question, graph, admission, aliases)
+        if reading is None:
+            return NOTHING_FOUND
+        if ranked is None:
+            ranked = self.rank([reading], reading.asked)
+        return await self.best.read(db, reading, ranked)
+
+    async def read(
+        self,
+        db: SqlExecutor,
+        opened: Opened,
+        question: Heard,
+        graph: GraphWeights | None = None,
+        admission: Admission | None = None,
+    ) -> Reading | None:
+        """Read what of a memory is ranked together with what of others is; None if it has no text.
+
+        Args:
+            opened: In the same transaction.
+            graph: What the graph reaches from the question's names; None is nothing.
+            admission: What the request's filter admits; None if it has none.
+        """
+        reading, _ = await self._read_enough(db, opened, question, graph, admission, ())
+        return reading
+
+    def rank(self, readings: Sequence[Reading], asked: Asked) -> Ranked:
+        """Rank what was read of one memory, or of several as one text (`rank_readings`)."""
+        if not len(readings[0].texts.entries):
+            return NOTHING_RANKED
+        return rank_readings(readings, asked, self._weights, with_rest=readings[0].request.is_streamed)
+
+    async def _read_enough(
+        self,
+        db: SqlExecutor,
+        opened: Opened,
+        question: QuestionVector | Heard | None,
+        graph: GraphWeights | None,
+        admission: Admission | None,
+        aliases: Sequence[str],
+    ) -> tuple[Reading | None, Ranked | None]:
+        """Read what is ranked of a memory; also how it is ranked alone, if that had to be seen."""
+        if opened.read.stream.days is None:
+            return None, None
+        if opened.opening.request.is_past or opened.read.layouts is not None:
+            return await self._read_whole(db, opened, question, graph, admission, aliases), None
+        reading, widen = await self._read_among_many(db, opened, question, graph, admission, aliases)
+        if reading is None or widen is None:
+            return reading, None
+        ranked = self.rank([reading], reading.asked)
+        if len(ranked.scores) >= reading.request.limit:
+            return reading, ranked
+        return await widen(), None
+
+    async def _read_whole(
+        self,
+        db: SqlExecutor,
+        opened: Opened,
+        question: QuestionVector | Heard | None,
+        graph: GraphWeights | None,
+        admission: Admission | None,
+        aliases: Sequence[str],
+    ) -> Reading | None:
+        """Read all texts of a small memory, or of the moment that is asked about; None without any."""
         request, read, stream = opened.opening.request, opened.read, opened.read.stream
-        if stream.days is None:
-            return FoundRows([], is_found=False, tells_weak=False)
-        if request.is_past:
+        if read.layouts is None or request.is_past:
             texts = await self._texts.read_past(db, request, admission)
-        elif read.layouts is None:
-            return await self._find_among_many(db, opened, question, graph, admission, aliases)
         else:
             texts = await self._restrict(
                 db, request, lasting_texts(read.layouts, is_filtered=request.is_filtered), admission
             )
         if not len(texts.entries):
-            return FoundRows([], is_found=False, tells_weak=False)
-        asked = _also_called(await self._read_question(opened.opening, stream, stream.days), aliases)
+            return None
+        asked = await self._hear(opened, question, aliases)
         asked = await self._name_speakers(db, request, asked, texts.entries)
-        left = _not_among(asked.looked_up, read.terms)
+        left = not_among(asked.looked_up, read.terms)
         found = {**read.found, **await self._search.find_terms(db, request.external_id, left)}
         asked = asked.bounded({term: len(where.numbers) for term, where in found.items()})
         words = occurrences(asked, found, {})
-        vector, encoder = await self._weigh(question, asked, stream, words, len(texts.entries))
-        ranked = rank(
-            texts.entries,
-            in_numbers(asked, found, words, await self._reach(db, request, graph)),
-            None if vector is None else await self._texts.compare(db, request, texts, vector, stream.generation),
-            eligible=texts.eligible,
-            repeating=texts.repeating,
-            limit=MAX_CANDIDATES,
-            with_rest=request.is_streamed,
-            weights=self._weights_for(graph),
-            encoder=encoder,
-        )
-        return await self._best.read(db, request, stream, ranked, texts.repeating, encoder)
+        vector, encoder = await self._weigh(question, asked, stream.languages, words, len(texts.entries))
+        reach = await self._reach(db, request, graph)
+        vectors = None if vector is None else await self._texts.compare(db, request, texts, vector, stream.generation)
+        return Reading(request, stream, texts, asked, found, reach, vectors, encoder)
 
-    async def _find_among_many(
+    async def _read_among_many(
         self,
         db: SqlExecutor,
         opened: Opened,
-        question: QuestionVector | None,
+        question: QuestionVector | Heard | None,
         graph: GraphWeights | None,
         admission: Admission | None,
         aliases: Sequence[str],
-    ) -> FoundRows:
-        """Like `find`, for a large tenant: first selects what could be among the best, then ranks it.
+    ) -> tuple[Reading | None, Callable[[], Awaitable[Reading]] | None]:
+        """Read what could be among the best of a large memory. If a filter admits few chunks, all of these are read.
 
-        If the filter admits few chunks, all of these are ranked.
+        Returns:
+            None if nothing may be a hit; and what reads more of what a filter admits, if that is wanted.
         """
         request, begun, stream = opened.opening.request, opened.read, opened.read.stream
-        assert stream.days is not None
         tenant, generation = request.external_id, stream.generation
         admitted = None
         if admission is not None and not await self._admits_many(db, opened):
             admitted = await admission.all(db, most=narrowing.MAX_ADMITTED)
         if admitted is not None and not len(admitted.numbers):
-            return FoundRows([], is_found=False, tells_weak=False)
-        asked = _also_called(await self._read_question(opened.opening, stream, stream.days), aliases)
+            return None, None
+        asked = await self._hear(opened, question, aliases)
         if asked.name_parts:
             asked = asked.naming(await self._search.find_speakers(db, tenant, most=_MAX_SPEAKERS))
         counts, few = begun.counts, begun.found
-        if left := _not_among([*asked.looked_up, *asked.speaker_terms], begun.terms):
+        if left := not_among([*asked.looked_up, *asked.speaker_terms], begun.terms):
             more_counts, more = await self._search.find_rare_terms(db, tenant, left, most=narrowing.MAX_ENTRIES)
             counts, few = {**counts, **more_counts}, {**few, **more}
         asked = asked.bounded(counts).of_known(counts)
@@ -274,7 +370,7 @@ class Finder:
         # The rarest word is always read; and not all words of a long question have been.
         found = {**few, **await self._search.find_terms(db, tenant, [term for term in wanted if term not in few])}
         words = occurrences(asked, found, counts)
-        vector, encoder = await self._weigh(question, asked, stream, words, stream.text_chunks)
+        vector, encoder = await self._weigh(question, asked, stream.languages, words, stream.text_chunks)
         near = None
         if vector is not None:
             # What is ranked anyway need not be looked for.
@@ -282,9 +378,8 @@ class Finder:
             near = NO_DOTS if is_known else await self._texts.find_near(db, tenant, vector, generation)
         many = _Many(opened, asked, counts, found, vector, encoder, await self._reach(db, request, graph))
         if admitted is not None:
-            ranked, texts = await self._rank_around(db, many, admitted.numbers, near, graph, admitted)
-            return await self._best.read(db, request, stream, ranked, texts.repeating, encoder)
-        weighed = narrowing.weigh([found[term] for term in rare], stream.text_chunks, many.mean_length)
+            return await self._read_around(db, many, admitted.numbers, near, admitted), None
+        weighed = narrowing.weigh([found[term] for term in rare], stream.text_chunks, mean_length(stream))
         said_by = np.sort(found[many.speaker].numbers) if many.speaker in found else np.zeros(0, np.int64)
         if near is not None and vector is not None and len(said_by) <= narrowing.MAX_SAID:
             near = await self._texts.find_more(db, tenant, vector, generation, near, said_by)
@@ -292,7 +387,7 @@ class Finder:
         if many.speaker is not None and many.speaker not in found:
             said_by = await self._search.find_said(db, tenant, asked.names, promised.best(narrowing.LIKELY))
         promised = promised.raised(said_by, self._weights.speaker)
-        said, reached, close = said_within(asked, found), many.reached, near
+        said, reached, close = said_within(asked, found), many.reach.weights, near
         if admission is not None:
             # Before the choice, so that what is left out takes no one's place.
             kept = await _admitted_among(db, admission, promised, weighed, said, near, reached)
@@ -300,14 +395,18 @@ class Finder:
             said = None if said is None else said[are_among(said, kept)[0]]
             reached = {number: reached[number] for number in kept.tolist() if number in reached}
         chosen = narrowing.choose(promised, weighed, said, close, reached)
-        ranked, texts = await self._rank_around(db, many, chosen, near, graph, admission)
-        if admission is not None and len(ranked.scores) < request.limit:
+        reading = await self._read_around(db, many, chosen, near, admission)
+        if admission is None:
+            return reading, None
+
+        async def widen() -> Reading:
             # What the question leads to is nearly all left out: the newest of what is admitted are ranked, too.
             every = await admission.all(db)
             assert every is not None
-            chosen = np.union1d(chosen, every.numbers[-narrowing.MAX_ADMITTED :])
-            ranked, texts = await self._rank_around(db, many, chosen, near, graph, every)
-        return await self._best.read(db, request, stream, ranked, texts.repeating, encoder)
+            more = np.union1d(chosen, every.numbers[-narrowing.MAX_ADMITTED :])
+            return await self._read_around(db, many, more, near, every)
+
+        return reading, widen
 
     async def _name_speakers(
         self, db: SqlExecutor, request: SearchRequest, asked: Asked, entries: NDArray[np.void]
@@ -333,16 +432,15 @@ class Finder:
     def _holding(self, request: SearchRequest, condition: Condition) -> Statement:
         return self._filters.holding(request.external_id, condition, most=narrowing.MAX_ADMITTED)
 
-    async def _rank_around(
+    async def _read_around(
         self,
         db: SqlExecutor,
         many: _Many,
         chosen: NDArray[np.int64],
         near: Dots | None,
-        graph: GraphWeights | None,
         admission: Admission | Admitted | None,
-    ) -> tuple[Ranked, Texts]:
-        """Rank some chunks of a large tenant and what is around them.
+    ) -> Reading:
+        """Read some chunks of a large memory and what is around them.
 
         Args:
             chosen: Numbers of chunks and headings, ascending.
@@ -354,16 +452,13 @@ class Finder:
         days = None if isinstance(admission, Admitted) else asked.days
         question = None if many.vector is None or near is None else (many.vector, near)
         around = await self._texts.read_around(db, request, generation, chosen, days, question)
-        texts, may_be_hit = around.texts, around.may_be_hit
+        texts, may_be_hit, found = around.texts, around.may_be_hit, dict(many.found)
         if not len(texts.entries):
-            return NOTHING_RANKED, texts
-        found = dict(many.found)
+            return Reading(request, stream, texts, asked, found, many.reach, None, many.encoder)
         if frequent := [term for term in asked.terms if term in many.counts and term not in found]:
             # Terms too frequent to be read whole are read for these chunks.
             numbers = np.concatenate((texts.entries["number"], texts.entries["heading"])).astype(np.int64)
             found |= await self._search.find_terms_in(db, tenant, frequent, blocks_of(numbers[numbers != 0]).tolist())
-        read = narrowing.ReadTexts(around.read, stream.text_chunks)
-        words = _counted(occurrences(asked, found, many.counts), many.counts, read)
         numbers = texts.entries["number"].astype(np.int64)
         if admission is not None:
             known = admission if isinstance(admission, Admitted) else await admission.among(db, numbers)
@@ -376,29 +471,17 @@ class Finder:
         vectors = None
         if many.vector is not None:
             vectors = await self._texts.compare(db, request, texts, many.vector, generation, known=around.known)
-        ranked = rank(
-            texts.entries,
-            in_numbers(asked, found, words, many.reached),
-            vectors,
-            eligible=may_be_hit,
-            repeating=texts.repeating,
-            limit=MAX_CANDIDATES,
-            with_rest=request.is_streamed,
-            weights=self._weights_for(graph),
-            encoder=many.encoder,
-            whole=Whole(
-                stream.text_chunks,
-                many.mean_length,
-                read.mean_heading_length,
-                read.window_chunks,
-                None if many.speaker is None else self._share_said(asked, many.counts[many.speaker], stream, read),
-            ),
-        )
-        return ranked, texts
+        part = Part(stream, many.counts, narrowing.ReadTexts(around.read, stream.text_chunks))
+        texts = replace(texts, eligible=may_be_hit)
+        return Reading(request, stream, texts, asked, found, many.reach, vectors, many.encoder, part)
 
-    def _share_said(self, asked: Asked, postings: int, stream: SearchedStream, read: narrowing.ReadTexts) -> float:
-        """The share of all chunks said by the speaker; postings outlive chunks, so they tell only if none ended."""
-        return min(postings / stream.text_chunks, read.share_said(asked.speakers))
+    async def _hear(self, opened: Opened, question: QuestionVector | Heard | None, aliases: Sequence[str]) -> Asked:
+        """The question as it is read, before it is known who has spoken."""
+        if isinstance(question, Heard):
+            return question.asked
+        stream = opened.read.stream
+        assert stream.days is not None
+        return also_called(await self._read_question(opened.opening, stream, stream.days), aliases)
 
     async def _read_question(self, opening: Opening, stream: SearchedStream, stored: tuple[date, date]) -> Asked:
         """Read the question with the tenant's languages and days, which are kept for this tenant's next question.
@@ -407,39 +490,88 @@ class Finder:
             stored: The first and last day on which chunks were added.
         """
         request = opening.request
-        # Future days say nothing about which May is meant.
-        last = min(day_number(stored[1]), day_number(_today(request)))
-        days = min(day_number(stored[0]), last), last
-        if (stream.languages, days) == (opening.languages, opening.days):
+        known = _known(request, stream.languages, stored)
+        if known == (opening.languages, opening.days):
             return opening.asked
-        if not request.is_past:
-            self._remembered.pop(request.external_id, None)
-            self._remembered[request.external_id] = stream.languages, days
-            if len(self._remembered) > _REMEMBERED_TENANTS:
-                del self._remembered[next(iter(self._remembered))]
-        return await _read(request, stream.languages, days)
+        self._remember(request, (request.external_id,), known)
+        return await _read(request, *known)
 
-    def _weights_for(self, graph: GraphWeights | None) -> Weights:
-        return replace(self._weights, graph=self._weights.graph * (0.0 if graph is None else graph.certainty))
+    def _remember(self, request: SearchRequest, external_ids: tuple[str, ...], known: Remembered) -> None:
+        if request.is_past:
+            return
+        self._remembered.pop(external_ids, None)
+        self._remembered[external_ids] = known
+        if len(self._remembered) > _REMEMBERED_TENANTS:
+            del self._remembered[next(iter(self._remembered))]
 
-    async def _weigh(
+    async def guess(self, requests: Sequence[SearchRequest]) -> Guessed:
+        """Read a question to several memories with what is remembered of them."""
+        known = self._remembered.get(tuple(request.external_id for request in requests), _NOTHING_REMEMBERED)
+        return Guessed(await _read(requests[0], *known), known)
+
+    async def read_together(
+        self, requests: Sequence[SearchRequest], guessed: Guessed, streams: Sequence[SearchedStream]
+    ) -> Asked:
+        """Read a question to several memories with the languages of all of them and their days.
+
+        Args:
+            guessed: As `guess` has read it.
+            streams: At least one has `days`.
+        """
+        days = [stream.days for stream in streams if stream.days is not None]
+        stored = min(first for first, _ in days), max(last for _, last in days)
+        known = _known(requests[0], languages_of(streams), stored)
+        if known == guessed.read_with:
+            return guessed.asked
+        self._remember(requests[0], tuple(request.external_id for request in requests), known)
+        return await _read(requests[0], *known)
+
+    async def hear(
         self,
         question: QuestionVector | None,
         asked: Asked,
-        stream: SearchedStream,
+        counts: Mapping[str, int],
+        streams: Sequence[SearchedStream],
+    ) -> Heard:
+        """Make the vector of a question to several memories.
+
+        Args:
+            asked: With the names that it may mention.
+            counts: How many chunks and headings of all memories have each term.
+
+        Raises:
+            EmbeddingError: The question had to be embedded, and that failed.
+        """
+        bounded = asked.bounded(counts)
+        vector, encoder = await self._weigh(
+            question,
+            bounded.of_known(counts),
+            languages_of(streams),
+            occurrences(bounded, {}, counts),
+            sum(stream.text_chunks for stream in streams),
+        )
+        return Heard(bounded, vector, encoder)
+
+    async def _weigh(
+        self,
+        question: QuestionVector | Heard | None,
+        asked: Asked,
+        languages: Sequence[str],
         words: Mapping[tuple[str, ...], TermPostings],
         chunks: int,
     ) -> tuple[Sequence[float] | None, Encoder | None]:
         """The question's vector, with rare words weighted up if its embedder can, and how to read its cosines."""
         if question is None:
             return None, None
+        if isinstance(question, Heard):
+            return question.vector, question.encoder
         encoder = known_encoder(question.generation.model_name)
         if question.is_given:
             return question.vector, encoder
         # The speakers it names are known now, and left out: their names say whom a text is like, not what it is about.
         names = {*asked.names, *asked.short_names}
-        topic = await off_loop_if_long(question.text, lambda: topic_of(question.text, stream.languages, names))
-        weigh = rarity_weights(words, stream.languages, chunks)
+        topic = await off_loop_if_long(question.text, lambda: topic_of(question.text, languages, names))
+        weigh = rarity_weights(words, languages, chunks)
         try:
             weighted = await self._embedding.get_weighted(topic, weigh, question.generation)
         except EmbeddingError:
@@ -451,10 +583,12 @@ class Finder:
         vector = await self._embedding.embed_question(question.external_id, topic, question.generation)
         return vector, encoder
 
-    async def _reach(self, db: SqlExecutor, request: SearchRequest, graph: GraphWeights | None) -> dict[int, float]:
-        """The graph's weight for each chunk it reaches, by number; above 0, up to 1."""
-        if graph is None or graph.certainty < GRAPH_LEAST_CERTAINTY or not self._weights.graph:
-            return {}
+    async def _reach(self, db: SqlExecutor, request: SearchRequest, graph: GraphWeights | None) -> Reach:
+        """What the graph reaches of a memory."""
+        if graph is None:
+            return Reach({}, 0.0)
+        if graph.certainty < GRAPH_LEAST_CERTAINTY or not self._weights.graph:
+            return Reach({}, graph.certainty)
         weights = await self._search.reach_chunks(
             db,
             request,
@@ -462,8 +596,7 @@ class Finder:
             mentions=RECALL_MENTIONS if request.where is None else FILTERED_MENTIONS,
             least_share=constants.GRAPH_LEAST_SHARE,
         )
-        most = max(weights.values(), default=0.0)
-        return {number: (weight / most) ** GRAPH_REACH_POWER for number, weight in weights.items()}
+        return Reach(weights, graph.certainty)
 
     async def _restrict(
         self, db: SqlExecutor, request: SearchRequest, texts: Texts, admission: Admission | None
@@ -505,7 +638,18 @@ async def _read(request: SearchRequest, languages: Sequence[str], days: tuple[in
     return await off_loop_if_long(request.query, work)
 
 
-def _also_called(asked: Asked, names: Sequence[str]) -> Asked:
+def _known(request: SearchRequest, languages: tuple[str, ...], stored: tuple[date, date]) -> Remembered:
+    # Future days say nothing about which May is meant.
+    last = min(day_number(stored[1]), day_number(_today(request)))
+    return Remembered(languages, (min(day_number(stored[0]), last), last))
+
+
+def languages_of(streams: Sequence[SearchedStream]) -> tuple[str, ...]:
+    """The languages of the texts of any of some memories."""
+    return tuple(dict.fromkeys(language for stream in streams for language in stream.languages))
+
+
+def also_called(asked: Asked, names: Sequence[str]) -> Asked:
     """`asked` with names of the entities that it names."""
     return replace(asked, aliases=tuple(map(fold_name, names))) if names else asked
 
@@ -515,18 +659,7 @@ def _today(request: SearchRequest) -> date:
     return (request.as_of or request.now).astimezone(UTC).date()
 
 
-def _not_among(terms: Sequence[str], known: Sequence[str]) -> list[str]:
+def not_among(terms: Sequence[str], known: Sequence[str]) -> list[str]:
     """The `terms` that are not known; a long question has thousands."""
     there = frozenset(known)
     return [term for term in terms if term not in there]
-
-
-def _counted(
-    words: Mapping[tuple[str, ...], TermPostings], counts: Mapping[str, int], read: narrowing.ReadTexts
-) -> dict[tuple[str, ...], TermPostings]:
-    """The words of a question, with how many chunks of a large tenant have each."""
-    counted = {}
-    for terms, word in words.items():
-        found_in, own_in = read.count(word.numbers, max((counts.get(term, 0) for term in terms), default=0))
-        counted[terms] = replace(word, found_in=found_in, own_in=own_in)
-    return counted

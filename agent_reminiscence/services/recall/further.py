@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent_reminiscence.database.connection import Row
-from agent_reminiscence.database.repositories.hit_rows import as_hit
 from agent_reminiscence.database.repositories.search import ChunkWeights, ids_of
 from agent_reminiscence.services.recall.hit_order import TextKey, one_per_text, text_key
 from agent_reminiscence.services.recall.hit_weights import outcome_factor, small_factors, with_parts
+from agent_reminiscence.services.recall.joint_numbers import places_of
 from agent_reminiscence.services.recall.outdated import Marks, newer_among, order_of, shares
 from agent_reminiscence.services.recall.ranking import Ranked
 
@@ -58,28 +58,33 @@ class Further:
         """Those whose match is at least so much."""
         return self.only(np.flatnonzero(self.ranked.match >= least))
 
+    def ids_of_place(self, place: int) -> bytes:
+        """The ids, 16 bytes each, of the chunks of the memory at `place`."""
+        ids: bytes = self.chunk_ids[places_of(self.ranked.numbers) == place].tobytes()
+        return ids
+
     def new_hits(self, stored: Mapping[UUID, Row]) -> tuple[list[Row], list[bytes]]:
         """What of these chunks becomes hits: each text once that is not a hit yet.
 
         Args:
-            stored: Their rows by id; those that may no longer be hits are absent.
+            stored: Their rows by id, as `as_hit` makes them, with `memory_key` and `number`; those that may no longer
+                be hits are absent.
 
         Returns:
-            Rows with the fields of `SearchHit` and `number`, best first, and the digest of each text.
+            Rows with the fields of `SearchHit`, best first, and the digest of each text.
         """
         rows = []
         for index, chunk_id in enumerate(ids_of(self.chunk_ids.tobytes())):
             if (row := stored.get(chunk_id)) is None:
                 continue
-            key = row["memory_key"]
             row["score"] = float(self.scores[index])
             row["successes"], row["failures"] = self.outcomes[index].tolist()
             factor, share = float(self.factors[index]), float(self.shares[index])
-            rows.append(with_parts(as_hit(row), self.ranked, index, factor, share) | {"memory_key": key})
+            rows.append(with_parts(row, self.ranked, index, factor, share))
         hits, digests = [], []
         for row in one_per_text(rows):
             digest = _digest(text_key(row))
-            del row["memory_key"]
+            del row["memory_key"], row["number"]
             if digest not in self.texts:
                 hits.append(row)
                 digests.append(digest)
@@ -91,10 +96,11 @@ def further(ranked: Ranked, weights: ChunkWeights, now: datetime, first: Sequenc
 
     Args:
         ranked: Everything that was ranked.
-        weights: Of all of it.
+        weights: Of all of it that still exists.
         first: The rows of the first hits, as `one_per_text` returns them.
         marks: On what of it is probably out of date.
     """
+    ranked = ranked.only(weights.places)
     factors = small_factors(weights, now)
     outcomes = np.stack((weights.successes, weights.failures), axis=1)
     kept = shares(ranked.numbers, marks)

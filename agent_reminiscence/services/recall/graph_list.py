@@ -128,6 +128,19 @@ class GraphPart(NamedTuple):
 NO_GRAPH = GraphPart()
 
 
+def merged_graph(parts: Sequence[GraphPart]) -> GraphPart:
+    """The entities and relationships that the graphs of several memories show; their weights are in the ranking."""
+    entities = sorted((hit for part in parts for hit in part.entities), key=lambda hit: (-hit.score, hit.hops, hit.id))
+    shown = {hit.id for hit in entities[:RESULT_ENTITIES]}
+    relationships = [hit for part in parts for hit in part.relationships if {hit.from_id, hit.to_id} <= shown]
+    relationships.sort(key=lambda hit: (-hit.score, hit.hops, hit.id))
+    return GraphPart(
+        entities=tuple(entities[:RESULT_ENTITIES]),
+        relationships=tuple(relationships[:RESULT_RELATIONSHIPS]),
+        omitted=tuple(dict.fromkeys(omission for part in parts for omission in part.omitted)),
+    )
+
+
 def mentioned_names(
     question: str, rows: Sequence[KnownEntityName], speakers: Collection[str] = ()
 ) -> tuple[list[str], list[UUID]]:

@@ -53,20 +53,22 @@ def one_per_text(rows: Sequence[Row]) -> list[Row]:
     Words that only introduce or repeat a statement make no difference: "Remember: …", "as I said".
 
     Args:
-        rows: Best first, with `chunk_id`, `content`, `speaker`, `source`, `derived_from`, `memory_key` and
-            `said_at`.
+        rows: Best first, with `external_id`, `chunk_id`, `content`, `speaker`, `source`, `derived_from`, `memory_key`
+            and `said_at`.
 
     Returns:
-        The rows that are kept, in their order, with `same_text`, the chunks left out for each, best first; and
-        `last_said_at`, when its words were last said.
+        The rows that are kept, in their order, with `same_text`, the chunks left out for each, best first; `also_in`,
+        the other memories that these are from; and `last_said_at`, when its words were last said.
     """
     kept: dict[TextKey, Row] = {}
     for row in rows:
         first = kept.setdefault(text_key(row), row)
         if first is row:
-            row["same_text"], row["last_said_at"] = [], row["said_at"]
+            row["same_text"], row["also_in"], row["last_said_at"] = [], [], row["said_at"]
         else:
             first["same_text"].append(row["chunk_id"])
+            if row["external_id"] not in (first["external_id"], *first["also_in"]):
+                first["also_in"].append(row["external_id"])
             first["last_said_at"] = max(first["last_said_at"], row["said_at"])
     return list(kept.values())
 

@@ -21,11 +21,11 @@ _NOWHERE: Final = FoundTerm(np.zeros(0, np.int64), np.zeros(0, np.float32), np.z
 
 def in_numbers(
     asked: Asked,
-    found: Mapping[str, FoundTerm],
     words: Mapping[tuple[str, ...], TermPostings],
+    said: NDArray[np.int64] | None,
     reached: Mapping[int, float],
 ) -> Question:
-    """The question in numbers."""
+    """The question in numbers; see `Question`."""
     return Question(
         terms=list(words.values()),
         speakers=asked.speakers,
@@ -33,7 +33,7 @@ def in_numbers(
         period=asked.period,
         asks_when=asked.asks_when,
         about_user=asked.about == USER_KEY,
-        said=said_within(asked, found),
+        said=said,
         graph=reached or None,
     )
 

@@ -43,16 +43,25 @@ class RunOutcomes:
             # The redactor's own failure: the hits do not depend on it, and `record` says that they are not recorded.
             return
 
-    async def record(self, external_id: str, run_id: str, result: RetrievalResult) -> RetrievalResult:
-        """Record that a run was given the hits of a result; a failure costs the record, not the hits.
+    async def record(self, run_id: str, result: RetrievalResult) -> RetrievalResult:
+        """Record that a run was given the hits of a result, in the memory of each; a failure costs the record only.
 
         Returns:
-            The result; if its hits could not be recorded, `omitted` says so.
+            The result; if some hits could not be recorded, `omitted` says how many.
         """
-        if not result.hits:
+        missing = 0
+        for external_id in dict.fromkeys(hit.external_id for hit in result.hits):
+            assert external_id is not None
+            chunk_ids = [hit.chunk_id for hit in result.hits if hit.external_id == external_id]
+            if not await self._is_recorded(RecordRecallRequest(external_id=external_id, run_id=run_id), chunk_ids):
+                missing += len(chunk_ids)
+        if not missing:
             return result
-        request = RecordRecallRequest(external_id=external_id, run_id=run_id)
-        chunk_ids = [hit.chunk_id for hit in result.hits]
+        omission = Omission(reason="run_not_recorded", count=missing)
+        return result.model_copy(update={"omitted": (*result.omitted, omission)})
+
+    async def _is_recorded(self, request: RecordRecallRequest, chunk_ids: Sequence[UUID]) -> bool:
+        external_id = request.external_id
         try:
             scrubbed = await self._scrubber.scrub(request)
             # Can be retried without a key: what was recorded is not recorded again.
@@ -68,9 +77,8 @@ class RunOutcomes:
                 error,
                 extra={"external_id": external_id, "hits": len(chunk_ids)},
             )
-            missing = Omission(reason="run_not_recorded", count=len(chunk_ids))
-            return result.model_copy(update={"omitted": (*result.omitted, missing)})
-        return result
+            return False
+        return True
 
     async def _record(self, request: RecordRecallRequest, chunk_ids: Sequence[UUID]) -> None:
         async with self._store.transaction(request.external_id) as db:

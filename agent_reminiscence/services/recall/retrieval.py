@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from agent_reminiscence.config import constants
-from agent_reminiscence.database.connection import Row, SqlExecutor
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.profile import Profile
 from agent_reminiscence.domain.retrieval import (
@@ -19,20 +17,20 @@ from agent_reminiscence.domain.retrieval import (
     SearchHit,
     Usage,
     as_passage,
-    as_summary,
+    as_summaries,
 )
 from agent_reminiscence.domain.search import LATEST, SearchRequest
 from agent_reminiscence.exceptions import EmbeddingError, InvalidInputError, ProfileNotFoundError, RedactionError
 from agent_reminiscence.resilience.retries import repeated
-from agent_reminiscence.services.memories.admission import Admission
-from agent_reminiscence.services.recall.best_rows import FoundRows
-from agent_reminiscence.services.recall.finding import Finder, Opened, Opening, QuestionVector
+from agent_reminiscence.services.recall.best_rows import FoundRows, Source
+from agent_reminiscence.services.recall.finding import QuestionVector
 from agent_reminiscence.services.recall.further import Further
-from agent_reminiscence.services.recall.graph_list import NO_GRAPH, GraphPart, GraphRecall
 from agent_reminiscence.services.recall.outcomes import RunOutcomes
 from agent_reminiscence.services.recall.outdated import naming_shown
 from agent_reminiscence.services.recall.question import off_loop_if_long, topic_of
-from agent_reminiscence.services.recall.standing import StandingReader, standing_hits
+from agent_reminiscence.services.recall.searching import Found, OtherVectorsError, Search
+from agent_reminiscence.services.recall.several import SeveralSearch
+from agent_reminiscence.services.recall.standing import standing_hits
 from agent_reminiscence.services.recall.summary import summarise
 from agent_reminiscence.services.recall.uses import UseRecorder
 from agent_reminiscence.services.runtime import Runtime
@@ -49,20 +47,12 @@ _NO_VECTOR = Omission(reason="no_query_vector", count=1)
 _MAX_FOLLOWED = 3
 
 
-class _Found(NamedTuple):
-    """What was read for a question: chunks, what the graph adds, and what holds whatever is asked."""
-
-    best: FoundRows
-    standing: Sequence[Row] = ()
-    graph: GraphPart = NO_GRAPH
-
-
 class _Answered(NamedTuple):
     """A question at the moment of reading, the vector it was asked with, and what was found and left out."""
 
     request: SearchRequest
     question: QuestionVector | None
-    found: _Found
+    found: Found
     omitted: list[Omission]
 
 
@@ -70,25 +60,14 @@ class BegunStream(NamedTuple):
     """A search whose first hits are read.
 
     Attributes:
-        request: At the moment of reading.
         hits: The first, best first.
-        repeating: Numbers of chunks that stand for another one, which they repeat.
+        sources: The memories they are from, each with the request at the moment of reading.
         further: What comes after them; None if nothing does.
-        has_outdated: Whether any hit may be out of date.
     """
 
-    request: SearchRequest
     hits: list[SearchHit]
-    repeating: Sequence[int]
+    sources: Sequence[Source]
     further: Further | None
-    has_outdated: bool
-
-
-_NOTHING = _Found(FoundRows([], is_found=False, tells_weak=False))
-
-
-class _OtherVectorsError(Exception):
-    """The current vectors belong to another model than the question's."""
 
 
 class RetrievalService:
@@ -97,20 +76,17 @@ class RetrievalService:
     def __init__(
         self,
         runtime: Runtime,
-        finder: Finder,
-        graph: GraphRecall,
+        search: Search,
         embedding: EmbeddingService,
         uses: UseRecorder,
         outcomes: RunOutcomes,
     ) -> None:
         self._store = runtime.store
-        self._finder = finder
-        self._standing = StandingReader(runtime.repositories)
-        self._graph = graph
+        self._search = search
+        self._several = SeveralSearch(search)
         self._embedding = embedding
         self._uses = uses
         self._outcomes = outcomes
-        self._filters = runtime.repositories.filters
         self._profiles = runtime.repositories.tables.profiles
         self._scrubber = runtime.scrubber
         self._clock = runtime.clock
@@ -122,6 +98,7 @@ class RetrievalService:
         Raises:
             InvalidInputError: The id of the run looks like a secret, or the given vector does not fit the stored ones.
             ProfileNotFoundError: There is no such profile.
+            ExternalIdNotFoundError: One of several memories was never written.
         """
         if request.run_id is not None:
             self._outcomes.check(request.run_id)
@@ -132,7 +109,7 @@ class RetrievalService:
         self._note_answer(request, began_at, found=result.found)
         if request.run_id is None:
             return result
-        return await self._outcomes.record(request.external_id, request.run_id, result)
+        return await self._outcomes.record(request.run_id, result)
 
     async def _check_vector(self, embedding: Sequence[float]) -> None:
         """Refuse a given vector that does not fit the current vectors, before anything of the tenant is read."""
@@ -149,23 +126,24 @@ class RetrievalService:
         answered = await self._find(request)
         self._note_answer(request, began_at, found=answered.found.best.is_found)
         best, further = answered.found.best, answered.found.best.further
-        hits, _, _ = self._hits(answered.request, answered.found, None)
+        hits, _, _ = self._hits(answered.request, answered.found, {})
         self._note_uses(answered.request, hits)
         if _withholds_all(request, best):
             further = None
         elif further is not None and request.min_match is not None and request.min_match != "found":
             further = further.matching(request.min_match)
-        return BegunStream(answered.request, hits, best.repeating, further, best.has_outdated)
+        return BegunStream(hits, best.sources, further)
 
     async def _answer(self, request: SearchRequest) -> RetrievalResult:
-        profile = None if request.profile is None else await self._find_profile(request, request.profile)
+        profiles = {} if request.profile is None else await self._find_profiles(request, request.profile)
         answered = await self._find(request)
         request, found = answered.request, answered.found
-        hits, standing, left_out = self._hits(request, found, profile)
+        hits, standing, left_out = self._hits(request, found, profiles)
         self._note_uses(request, hits)
         summary, citations = summarise(request.query, hits)
         return RetrievalResult(
             query=request.query,
+            external_ids=request.external_ids,
             hits=tuple(hits),
             standing=tuple(standing),
             found=found.best.is_found,
@@ -174,7 +152,8 @@ class RetrievalService:
             citations=citations,
             entities=found.graph.entities,
             relationships=found.graph.relationships,
-            profile=profile,
+            profile=next(iter(profiles.values()), None),
+            profiles=profiles,
             token_budget=request.token_budget,
             omitted=(*answered.omitted, *found.graph.omitted, *left_out),
             usage=Usage(texts_embedded=0 if answered.question is None or answered.question.is_given else 1),
@@ -182,12 +161,17 @@ class RetrievalService:
 
     def _note_answer(self, request: SearchRequest, began_at: float, *, found: bool) -> None:
         if request.counts_as_use:
-            self._uses.note_answer(request.external_id, found=found, seconds=time.perf_counter() - began_at)
+            for external_id in request.external_ids:
+                self._uses.note_answer(external_id, found=found, seconds=time.perf_counter() - began_at)
 
     def _note_uses(self, request: SearchRequest, hits: Sequence[SearchHit]) -> None:
         # Hits from the past are asked about, not relied on; and most of a long list is there by chance.
-        if request.counts_as_use and not request.is_past:
-            self._uses.note(request.external_id, [hit.chunk_id for hit in hits[: constants.SUMMARY_HITS]])
+        if not request.counts_as_use or request.is_past:
+            return
+        used = hits[: constants.SUMMARY_HITS]
+        for external_id in dict.fromkeys(hit.external_id for hit in used):
+            assert external_id is not None
+            self._uses.note(external_id, [hit.chunk_id for hit in used if hit.external_id == external_id])
 
     async def _find(self, request: SearchRequest) -> _Answered:
         """Find what answers a question, with the question's vector if there is one."""
@@ -196,11 +180,30 @@ class RetrievalService:
             question, omitted = await self._embed(request, generation)
             try:
                 return await self._find_with(request, question, omitted, generation)
-            except _OtherVectorsError:
+            except OtherVectorsError:
                 await self._embedding.generations.refresh()
             except EmbeddingError as error:
                 return await self._find_with(request, None, _by_words(request, error), None)
         return await self._find_with(request, None, [_NO_VECTOR], None)
+
+    async def _find_profiles(self, request: SearchRequest, name: str) -> dict[str, Profile]:
+        """The profiles of this name as they were known then, by memory; those that were not defined then are left out.
+
+        Raises:
+            ProfileNotFoundError: No memory has it.
+        """
+        found, missing = {}, []
+        for one in request.of_each():
+            try:
+                profile = await self._find_profile(one, name)
+            except ProfileNotFoundError as error:
+                missing.append(error)
+                continue
+            if profile is not None:
+                found[one.external_id] = profile
+        if len(missing) == len(request.external_ids):
+            raise missing[0]
+        return found
 
     async def _find_profile(self, request: SearchRequest, name: str) -> Profile | None:
         """The profile as it was known then; None if it was not defined then."""
@@ -233,7 +236,7 @@ class RetrievalService:
         """Find with the question's vector by the model of `generation`; None searches by words.
 
         Raises:
-            _OtherVectorsError: Another generation is current.
+            OtherVectorsError: Another generation is current.
         """
         request = request.read_at(self._clock())
         found = await repeated(
@@ -243,65 +246,13 @@ class RetrievalService:
 
     async def _read(
         self, request: SearchRequest, question: QuestionVector | None, generation: Generation | None
-    ) -> _Found:
-        """Read the best chunks; if the question names known entities, with what the graph reaches from these."""
-        async with self._open(request, generation, reads_beside_graph=False) as (db, opened, held):
-            if opened is None:
-                return _NOTHING
-            named = await self._graph.find_named(db, request, opened.read.stream)
-            if named is None:
-                # Of a tenant with entities, only what its stream is like has been read so far.
-                whole = opened if opened.read.has_texts else await self._open_again(db, opened, generation)
-                if whole is None:
-                    return _NOTHING
-                admission = await Admission.open(db, self._filters, request)
-                standing = await self._standing.admitted(db, request, held, admission, whole.read.stream)
-                return _Found(await self._finder.find(db, whole, question, admission=admission), standing)
-        # Between the two transactions: the graph has its own deadline, and perhaps its own server.
-        reached = await self._graph.reach(named)
-        async with self._open(request, generation, reads_beside_graph=True) as (db, opened, held):
-            if opened is None:
-                return _NOTHING
-            admission = await Admission.open(db, self._filters, request)
-            standing = await self._standing.admitted(db, request, held, admission, opened.read.stream)
-            graph = await self._graph.read(db, reached, admission)
-            best = await self._finder.find(db, opened, question, graph.weights, admission, named.names)
-            return _Found(best, standing, graph)
-
-    @asynccontextmanager
-    async def _open(
-        self, request: SearchRequest, generation: Generation | None, *, reads_beside_graph: bool
-    ) -> AsyncIterator[tuple[SqlExecutor, Opened | None, tuple[list[Row], list[Row]]]]:
-        """Begin a search in a transaction of its own; None and errors as in `_opened`.
-
-        Yields:
-            The third are the rows of what is pinned, and of what holds by its form.
-        """
-        opening = await self._finder.opening(request, reads_beside_graph=reads_beside_graph)
-        # A trace names what is sent together after the last statement.
-        statements = (*self._standing.statements(request), *opening.statements)
-        async with self._store.read_transaction(request.external_id, statements) as (db, (pinned, flagged, *answers)):
-            yield db, self._opened(opening, answers, generation), (pinned, flagged)
-
-    async def _open_again(self, db: SqlExecutor, opened: Opened, generation: Generation | None) -> Opened | None:
-        """Begin again in the same transaction, and read everything; None and errors as in `_opened`."""
-        opening = await self._finder.opening(opened.opening.request, reads_beside_graph=True)
-        whole = self._opened(opening, [await db.fetch_all(*opening.statements[-1])], generation)
-        return None if whole is None else replace(whole, admits_many=opened.admits_many)
-
-    def _opened(self, opening: Opening, answers: Sequence[list[Row]], generation: Generation | None) -> Opened | None:
-        """Return what was read of the stream; None if it is unknown.
-
-        Raises:
-            _OtherVectorsError: Its vectors do not belong to `generation`.
-        """
-        opened = self._finder.opened(opening, answers)
-        if opened is not None and generation is not None and opened.read.stream.generation != generation.number:
-            raise _OtherVectorsError
-        return opened
+    ) -> Found:
+        if request.beside:
+            return await self._several.find(request.of_each(), question, generation)
+        return await self._search.find(request, question, generation)
 
     def _hits(
-        self, request: SearchRequest, found: _Found, profile: Profile | None
+        self, request: SearchRequest, found: Found, profiles: Mapping[str, Profile]
     ) -> tuple[list[SearchHit], list[SearchHit], list[Omission]]:
         """Return the hits that match well enough and fit the budget beside what precedes them, and how many do not.
 
@@ -324,13 +275,14 @@ class RetrievalService:
                 omitted.append(Omission(reason="min_match", count=len(hits) - len(matching)))
             hits = matching
         if request.token_budget is not None:
-            held = choose_standing([as_passage(hit) for hit in standing], request.token_budget)
+            passage = partial(as_passage, names_memory=bool(request.beside))
+            held = choose_standing(list(map(passage, standing)), request.token_budget)
             standing = [standing[index] for index in held]
             fitting = choose_fitting(
-                [as_passage(hit) for hit in hits],
+                list(map(passage, hits)),
                 request.token_budget,
-                as_summary(profile),
-                [as_passage(hit) for hit in standing],
+                as_summaries(profiles, names_memory=bool(request.beside)),
+                list(map(passage, standing)),
             )
             if len(fitting) < len(hits):
                 omitted.append(Omission(reason="token_budget", count=len(hits) - len(fitting)))

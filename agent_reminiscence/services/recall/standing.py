@@ -66,8 +66,8 @@ class StandingReader:
             for row in admitted:
                 if row.pop("is_repetition", False) and not request.is_past:
                     row |= {"end_date": None, "superseded_at": None}
-                text = fold_text(without_speaker(row["content"], row["speaker"]))
-                kept.setdefault(text, {**row, "is_pinned": is_pinned})
+                own = {"is_pinned": is_pinned, "external_id": request.external_id}
+                kept.setdefault(_said(row), {**row, **own})
         chosen = [as_hit(row) for row in list(kept.values())[:MAX_STANDING]]
         if stream.has_outdated and chosen:
             held = await self._search.find_outdated(db, request, [row["number"] for row in chosen])
@@ -92,6 +92,22 @@ class StandingReader:
             db, request, repeating, repeating=repeating, with_outcomes=True, is_last=False
         )
         return [again.get(row["number"], row) for row in admitted]
+
+
+def merged_standing(rows: Sequence[Sequence[Row]]) -> list[Row]:
+    """What holds for good in several memories: what is pinned first, then the newest; each text once."""
+    everything = [row for of_one in rows for row in of_one]
+    everything.sort(key=lambda row: (not row["is_pinned"], -row["said_at"].timestamp(), row["external_id"]))
+    kept: dict[str, Row] = {}
+    for row in everything:
+        first = kept.setdefault(_said(row), row)
+        if first is not row:
+            first.setdefault("also_in", []).append(row["external_id"])
+    return list(kept.values())[:MAX_STANDING]
+
+
+def _said(row: Row) -> str:
+    return fold_text(without_speaker(row["content"], row["speaker"]))
 
 
 def standing_hits(rows: Sequence[Row], found: Sequence[SearchHit], tokens: TokenCounts) -> list[SearchHit]:

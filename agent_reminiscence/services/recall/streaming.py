@@ -15,13 +15,16 @@ from typing import Final
 from uuid import UUID
 
 from agent_reminiscence.database.connection import PLANNED_ONCE, Row, SqlExecutor
+from agent_reminiscence.database.repositories.hit_rows import as_hit
 from agent_reminiscence.domain.retrieval import SearchHit
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.resilience.retries import repeated
+from agent_reminiscence.services.recall.best_rows import Source
 from agent_reminiscence.services.recall.further import Further
 from agent_reminiscence.services.recall.outdated import choose_marks, naming_shown, note_outdated
 from agent_reminiscence.services.recall.retrieval import BegunStream, RetrievalService
 from agent_reminiscence.services.runtime import Runtime
+from agent_reminiscence.telemetry import Observed
 from agent_reminiscence.text.tokens import TokenCounts
 
 PAGE_HITS: Final = 100
@@ -51,7 +54,8 @@ class HitStream:
         """
         left, appends = limit, self._store.appends
         with self._telemetry.operation("stream_memories") as operation:
-            operation.note(external_id=self._quotable(request), limit=limit, tiers=tuple(request.tiers))
+            self._note_memories(operation, request.external_ids)
+            operation.note(limit=limit, tiers=tuple(request.tiers))
             begun = await self._retrieval.begin(request)
             operation.note(hits=len(begun.hits))
         async with aclosing(self._pages(begun)) as pages:
@@ -85,45 +89,61 @@ class HitStream:
 
     async def _read(self, begun: BegunStream, page: Further) -> list[SearchHit]:
         """Read the texts of some ranked chunks."""
-        request, ids = begun.request, page.chunk_ids.tobytes()
-
-        async def new_hits(db: SqlExecutor) -> tuple[list[Row], list[bytes]]:
-            found, texts = page.new_hits(await self._search.read_shown(db, request, ids, repeating=begun.repeating))
-            if begun.has_outdated:
-                held = await self._search.find_outdated(db, request, [row["number"] for row in found])
-                note_outdated(found, choose_marks(held, request.query, ()))
-            for row in found:
-                del row["number"]
-            return found, texts
-
-        async def read() -> tuple[list[Row], list[bytes]]:
-            if not request.is_past and not begun.has_outdated:
-                return await self._store.read_once(request.external_id, new_hits, settings=PLANNED_ONCE)
-            async with self._store.transaction(request.external_id, read_only=True, settings=PLANNED_ONCE) as db:
-                found = await new_hits(db)
-                if request.is_past:
-                    await self._history.name_as_then(db, request, found[0])
-                return found
-
         with self._telemetry.operation("stream_memories") as operation:
-            rows, texts = await repeated(read, operation="stream", external_id=request.external_id)
-            operation.note(external_id=self._quotable(request), hits=len(rows))
+            stored: dict[UUID, Row] = {}
+            for place, source in enumerate(begun.sources):
+                if ids := page.ids_of_place(place):
+                    stored |= await self._stored(source, ids)
+            rows, texts = page.new_hits(stored)
+            self._note_memories(operation, [source.request.external_id for source in begun.sources])
+            operation.note(hits=len(rows))
         page.texts.update(texts)
         tokens = self._tokens.count([row["content"] for row in rows])
         return [SearchHit(**row, tokens=count) for row, count in zip(rows, tokens, strict=True)]
 
-    def _quotable(self, request: SearchRequest) -> str | None:
-        return self._scrubber.quotable_identifier(request.external_id)
+    async def _stored(self, source: Source, ids: bytes) -> dict[UUID, Row]:
+        """The rows of those of some chunks of a memory that may still be hits, by id, with `memory_key`."""
+        request = source.request
+
+        async def shown(db: SqlExecutor) -> dict[UUID, Row]:
+            rows = await self._search.read_shown(db, request, ids, repeating=source.repeating)
+            return {chunk_id: {"memory_key": row["memory_key"]} | as_hit(row) for chunk_id, row in rows.items()}
+
+        async def read() -> dict[UUID, Row]:
+            if not request.is_past and not source.has_outdated:
+                return await self._store.read_once(request.external_id, shown, settings=PLANNED_ONCE)
+            async with self._store.transaction(request.external_id, read_only=True, settings=PLANNED_ONCE) as db:
+                found = await shown(db)
+                if source.has_outdated:
+                    held = await self._search.find_outdated(db, request, [row["number"] for row in found.values()])
+                    note_outdated(found.values(), choose_marks(held, request.query, ()))
+                if request.is_past:
+                    await self._history.name_as_then(db, request, list(found.values()))
+                return found
+
+        return await repeated(read, operation="stream", external_id=request.external_id)
+
+    def _note_memories(self, operation: Observed, external_ids: Sequence[str]) -> None:
+        if operation.is_recording:
+            operation.note(**self._scrubber.quotable_memories(external_ids))
 
     async def _still_shown(self, begun: BegunStream, hits: Sequence[SearchHit]) -> set[UUID]:
         """Which of some hits, and of the newer ones that they name, may still be shown."""
+        shown: set[UUID] = set()
+        for source in begun.sources:
+            of_one = [hit for hit in hits if hit.external_id == source.request.external_id]
+            if of_one:
+                shown |= await self._shown_of(source, of_one)
+        return shown
+
+    async def _shown_of(self, source: Source, hits: Sequence[SearchHit]) -> set[UUID]:
         named = [hit.outdated.by for hit in hits if hit.outdated is not None and hit.outdated.by is not None]
-        request, ids = begun.request, b"".join([one.bytes for one in dict.fromkeys([*_ids(hits), *named])])
+        request, ids = source.request, b"".join([one.bytes for one in dict.fromkeys([*_ids(hits), *named])])
 
         async def read() -> set[UUID]:
             return await self._store.read_once(
                 request.external_id,
-                lambda db: self._search.find_shown(db, request, ids, repeating=begun.repeating),
+                lambda db: self._search.find_shown(db, request, ids, repeating=source.repeating),
                 settings=PLANNED_ONCE,
             )
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from agent_reminiscence.agents.model_call import AgentFailedError
-from agent_reminiscence.domain.retrieval import CitedPassage, Omission, RetrievalResult, Synthesis, Usage
+from agent_reminiscence.domain.retrieval import CitedPassage, Omission, RetrievalResult, SearchHit, Synthesis, Usage
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.exceptions import ConfigurationError, RedactionError, StoreError
 from agent_reminiscence.services import validation
@@ -96,11 +97,8 @@ class SynthesisService:
     ) -> RetrievalResult:
         # Inside the task, not around the iterator: what a reader does between results must not be counted.
         with self._telemetry.operation("stream_answer") as operation:
-            operation.note(
-                external_id=self._scrubber.quotable_identifier(request.external_id),
-                limit=request.limit,
-                tiers=tuple(request.tiers),
-            )
+            operation.note(**self._scrubber.quotable_memories(request.external_ids))
+            operation.note(limit=request.limit, tiers=tuple(request.tiers))
             result = await self.retrieve(request, strict=strict, watch=watch)
             operation.note(hits=len(result.hits))
             return result
@@ -170,8 +168,17 @@ class SynthesisService:
 
         return RetrieverDeps(
             search=lambda query: self._search(request, query),
-            read_around=lambda memory_id, chunk_ids: self._neighbours.read(request, memory_id, chunk_ids),
+            read_around=lambda memory_id, chunk_ids: self._read_around(request, memory_id, chunk_ids),
+            names_memory=bool(request.beside),
         )
+
+    async def _read_around(
+        self, request: SearchRequest, memory_id: UUID, chunk_ids: Sequence[UUID]
+    ) -> Sequence[SearchHit]:
+        for one in request.of_each():
+            if hits := await self._neighbours.read(one, memory_id, chunk_ids):
+                return hits
+        return []
 
     async def _search(self, request: SearchRequest, query: str) -> RetrievalResult:
         """Recall for another question of the same caller."""
@@ -204,6 +211,7 @@ def _with_answer(
     citations = tuple(
         CitedPassage(
             number=number,
+            external_id=deps.passages[number].external_id,
             memory_id=deps.passages[number].memory_id,
             chunk_id=deps.passages[number].chunk_id,
             title=deps.passages[number].title,

@@ -27,7 +27,7 @@ from agent_reminiscence.domain.index import FIRST, are_among, chunk_number, posi
 from agent_reminiscence.exceptions import EmbeddingError, InvalidInputError, RedactionError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.recall.encoders import known_encoder
-from agent_reminiscence.services.recall.occurrences import in_numbers, occurrences, rarity_weights
+from agent_reminiscence.services.recall.occurrences import in_numbers, occurrences, rarity_weights, said_within
 from agent_reminiscence.services.recall.question import read_question
 from agent_reminiscence.services.recall.ranking import Vectors, rank
 from agent_reminiscence.services.runtime import Runtime
@@ -190,7 +190,7 @@ class EventSearch:
         def compare_and_rank() -> list[int]:
             ranked = rank(
                 layout,
-                in_numbers(asked, found, words, {}),
+                in_numbers(asked, words, said_within(asked, found), {}),
                 None if vector is None else _compare(layout, stored, np.array(vector, dtype=np.float32)),
                 limit=k,
                 encoder=known_encoder(generation.model_name),

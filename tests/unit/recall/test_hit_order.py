@@ -22,6 +22,7 @@ def rows(*contents: str, speaker: str | None = None, newest: int = 0) -> list[Ro
     return [
         {
             "number": number,
+            "external_id": "agent-1",
             "chunk_id": UUID(int=number),
             "content": content,
             "speaker": speaker,

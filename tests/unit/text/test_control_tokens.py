@@ -57,7 +57,7 @@ def test_no_rendering_passes_a_control_token_on(token: str) -> None:
     fact = Fact(id="1", content=said, timestamp=_MAY)
 
     shown = [
-        render([passage], standing=[standing], summary=Summary(said, said, _MAY, source=said)),
+        render([passage], standing=[standing], summaries=[Summary(said, said, _MAY, source=said)]),
         quote(said),
         as_line({"text": said}),
         render_facts([fact], Numbering()),

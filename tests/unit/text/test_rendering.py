@@ -369,7 +369,7 @@ def test_a_summary_comes_first() -> None:
     """Inside the fence, under a heading that says who made it, when, and how far to trust it."""
     summary = Summary(name='the "boss"', text="Ann owns a boat.\nAnn sails.", written=_MAY, source="tool")
 
-    assert render([_passage("Hello.", title="Talk")], summary=summary).split("\n")[1:] == [
+    assert render([_passage("Hello.", title="Talk")], summaries=[summary]).split("\n")[1:] == [
         "```memory",
         "standing summary \"the 'boss'\", written 2022-05-08 (source: tool)",
         "  | Ann owns a boat.",
@@ -378,14 +378,14 @@ def test_a_summary_comes_first() -> None:
         "[1] Hello.",
         "```",
     ]
-    assert render([], summary=Summary(name="x", text=" \n", written=_MAY)) == ""
+    assert render([], summaries=[Summary(name="x", text=" \n", written=_MAY)]) == ""
 
 
 @settings(max_examples=80, deadline=None)
 @given(passages=_PASSAGES, summary=_SUMMARIES)
 def test_whatever_a_summary_says_can_be_read_back(passages: list[Passage], summary: Summary) -> None:
     """No line of it passes for anything else, and the passages are those that are shown without it."""
-    prompt = render(passages, summary=summary)
+    prompt = render(passages, summaries=[summary])
 
     if not prompt:
         assert not passages
@@ -410,7 +410,7 @@ def test_nobody_forges_a_label_in_a_summary(text: str) -> None:
     """As its text or its name, with another label in the next line."""
     summary = Summary(name=text, text=f"{text}\n{text}", written=_MAY, source="tool")
 
-    read, others = read_summary(render([_passage("I own the red boat.", speaker="Ann")], summary=summary))
+    read, others = read_summary(render([_passage("I own the red boat.", speaker="Ann")], summaries=[summary]))
 
     assert read is not None
     assert (read.source, read.is_quoted, read.day) == ("tool", False, _MAY.date())
@@ -425,16 +425,16 @@ def test_a_summary_and_passages_keep_the_budget_together(
     passages: list[Passage], summary: Summary, budget: int
 ) -> None:
     """Its first lines that fit come first, and what is chosen for the same budget fits beside it."""
-    prompt = render(passages, budget, summary)
+    prompt = render(passages, budget, [summary])
 
     assert count_tokens(prompt) <= budget
-    whole, _ = read_summary(render([], summary=summary) or render([_passage("x")]))
+    whole, _ = read_summary(render([], summaries=[summary]) or render([_passage("x")]))
     shown, _ = read_summary(prompt) if prompt else (None, [])
     if whole is not None and shown is not None and shown.lines != whole.lines:
         assert shown.lines == [*whole.lines[: len(shown.lines) - 1], "…"]
-    chosen = choose_fitting(passages, budget, summary)
+    chosen = choose_fitting(passages, budget, [summary])
     assert (
-        count_tokens(render([passages[index] for index in chosen], None, summary if shown == whole else None)) <= budget
+        count_tokens(render([passages[index] for index in chosen], None, [summary] if shown == whole else ())) <= budget
     )
 
 
@@ -451,7 +451,7 @@ def test_what_always_holds_comes_first() -> None:
     ]
     summary = Summary(name="boss", text="Ann owns a boat.", written=_MAY)
 
-    assert render([_passage("Hello.", title="Talk")], None, summary, standing).split("\n")[1:] == [
+    assert render([_passage("Hello.", title="Talk")], None, [summary], standing).split("\n")[1:] == [
         "```memory",
         "what always holds, newest first",
         "  2022-06 | Write to me in Dutch, please.",
@@ -474,7 +474,7 @@ def test_what_is_pinned_stands_under_a_heading_of_its_own() -> None:
         _passage("No calls after six."),
     ]
 
-    prompt = render([], 400, None, standing)
+    prompt = render([], 400, (), standing)
 
     assert prompt.split("\n")[2:-1] == [
         "pinned",
@@ -491,10 +491,10 @@ def test_what_always_holds_is_not_said_again() -> None:
     wish = _passage("user: No calls after six.", speaker="user")
     passages = [wish, _passage("We ship on Friday."), _passage("no calls after six", memory=2)]
 
-    lines = render(passages, None, None, [wish]).split("\n")
+    lines = render(passages, None, (), [wish]).split("\n")
 
     assert lines[3:-1] == ["  2022-05 | No calls after six.", "2022-05-08 Sunday, Session 10", "[2] We ship on Friday."]
-    assert choose_fitting(passages, 100, None, [wish]) == [0, 1, 2]
+    assert choose_fitting(passages, 100, (), [wish]) == [0, 1, 2]
 
 
 def test_what_always_holds_is_passed_over_where_it_does_not_fit() -> None:
@@ -503,7 +503,7 @@ def test_what_always_holds_is_passed_over_where_it_does_not_fit() -> None:
     short = _passage("user: No calls after six.", speaker="user")
 
     assert choose_standing([long, short], 120) == [1]
-    statements, rest = read_standing(render([long, short], 400, None, [long, short]))
+    statements, rest = read_standing(render([long, short], 400, (), [long, short]))
     assert [one.text for one in statements] == ["No calls after six."]
     assert [one.number for one in read_rendering(rest)] == [1]
     assert choose_standing([], 120) == []
@@ -528,7 +528,7 @@ _STANDING = st.lists(
 @given(passages=_PASSAGES, standing=_STANDING)
 def test_whatever_always_holds_can_be_read_back(passages: list[Passage], standing: list[Passage]) -> None:
     """Month, trust, end and words of each, and beside it the passages that say something else."""
-    prompt = render(passages, None, None, standing)
+    prompt = render(passages, None, (), standing)
 
     read, rest = read_standing(prompt)
     assert [(one.month, one.source, one.until, one.is_pinned) for one in read] == [
@@ -545,7 +545,7 @@ def test_nobody_forges_a_label_in_what_always_holds(text: str) -> None:
     """What is shown first is one line, whatever it says."""
     standing = [_passage(text, source="agent")]
 
-    read, rest = read_standing(render([_passage("I own the red boat.", speaker="Ann")], None, None, standing))
+    read, rest = read_standing(render([_passage("I own the red boat.", speaker="Ann")], None, (), standing))
 
     assert [(one.month, one.source) for one in read] == [("2022-05", "agent")]
     assert [(one.number, one.speaker, one.text) for one in read_rendering(rest)] == [(1, "Ann", "I own the red boat.")]
@@ -557,18 +557,18 @@ def test_what_always_holds_keeps_its_share_of_the_budget(
     passages: list[Passage], summary: Summary, standing: list[Passage], budget: int
 ) -> None:
     """And all together keep the budget; what is chosen for a budget fits it."""
-    prompt = render(passages, budget, summary, standing)
+    prompt = render(passages, budget, [summary], standing)
 
     assert count_tokens(prompt) <= budget
     chosen = [standing[index] for index in choose_standing(standing, budget)]
-    alone = render([], budget, None, chosen)
+    alone = render([], budget, (), chosen)
     assert bool(alone) == bool(chosen)
     if alone:
         lines = alone.split("\n")[2:-1]
         assert sum(count_tokens(line) for line in lines) <= STANDING_SHARE * budget
         assert "\n".join(lines) in prompt
-    kept = choose_fitting(passages, budget, None, chosen)
-    assert count_tokens(render([passages[index] for index in kept], None, None, chosen)) <= budget
+    kept = choose_fitting(passages, budget, (), chosen)
+    assert count_tokens(render([passages[index] for index in kept], None, (), chosen)) <= budget
 
 
 # Budgets ------------------------------------------------------------------------------------------

@@ -23,8 +23,8 @@ from agent_reminiscence.domain.search import LATEST, SearchRequest
 from agent_reminiscence.exceptions import EmbeddingError, InvalidInputError, ProfileNotFoundError, RedactionError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.recall.best_rows import FoundRows, Source
-from agent_reminiscence.services.recall.finding import QuestionVector
 from agent_reminiscence.services.recall.further import Further
+from agent_reminiscence.services.recall.hearing import QuestionVector
 from agent_reminiscence.services.recall.outcomes import RunOutcomes
 from agent_reminiscence.services.recall.outdated import naming_shown
 from agent_reminiscence.services.recall.question import off_loop_if_long, topic_of

@@ -23,8 +23,8 @@ from agent_reminiscence.apart import run_all_apart
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.services.recall.best_rows import NOTHING_FOUND
-from agent_reminiscence.services.recall.finding import QuestionVector, also_called, languages_of
 from agent_reminiscence.services.recall.graph_list import merged_graph
+from agent_reminiscence.services.recall.hearing import QuestionVector, also_called, languages_of
 from agent_reminiscence.services.recall.question import Asked
 from agent_reminiscence.services.recall.reading import Heard, Reading
 from agent_reminiscence.services.recall.searching import Found, Read, Search, Surveyed
@@ -40,6 +40,7 @@ class SeveralSearch:
     def __init__(self, search: Search) -> None:
         self._search = search
         self._finder = search.finder
+        self._hearing = search.finder.hearing
 
     async def find(
         self, requests: Sequence[SearchRequest], question: QuestionVector | None, generation: Generation | None
@@ -54,17 +55,18 @@ class SeveralSearch:
             OtherVectorsError: Their vectors do not belong to `generation`.
             EmbeddingError: The question had to be embedded, and that failed.
         """
-        guessed = await self._finder.guess(requests)
-        surveyed = await _few_at_once([self._search.survey(one, guessed.asked, generation) for one in requests])
+        known = self._hearing.remembered(*requests)
+        guessed = await self._hearing.read(requests[0], known)
+        surveyed = await _few_at_once([self._search.survey(one, guessed, generation) for one in requests])
         streams = [one.stream for one in surveyed]
         if all(stream.days is None for stream in streams):
             return Found(NOTHING_FOUND)
-        asked = _naming(await self._finder.read_together(requests, guessed, streams), surveyed)
+        asked = _naming(await self._hearing.read_again(requests, guessed, known, streams), surveyed)
         surveyed = await _few_at_once([self._search.count(one, _terms(asked)) for one in surveyed])
         counts: Counter[str] = Counter()
         for one in surveyed:
             counts.update(one.counts)
-        heard = await self._finder.hear(question, asked, counts, streams)
+        heard = await self._hearing.hear(question, asked, counts, streams)
         reads = await _few_at_once([self._read(one, heard, generation) for one in surveyed])
         readings = [read.reading for read in reads if read.reading is not None and len(read.reading.texts.entries)]
         standing = merged_standing([read.standing for read in reads])

@@ -182,3 +182,10 @@ def test_runs_are_not_scored_in_memories_that_are_never_written(memory: AgentMem
     """What a run was shown is recorded in the memory that it is from."""
     with pytest.raises(ConfigurationError, match="leave out learn or shared"):
         Reminiscence(memory, external_id="ana", shared=["team-red"], learn=True)
+
+
+def test_a_file_may_name_shared_memories() -> None:
+    """`Agent.from_file` passes its arguments on as they stand there."""
+    made = Reminiscence.from_spec(external_id="ana", dsn="postgresql://app@db/memory", shared=["team-red"])
+
+    assert made.shared == ("team-red",)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.retrieval import RetrievalResult
+from agent_reminiscence.domain.search import OwnAndShared
 from agent_reminiscence.server.access.grants import Caller, Scope
 from agent_reminiscence.server.mcp.schemas import lean_schema
 from agent_reminiscence.server.problems import ProblemError
@@ -83,6 +84,17 @@ class Call:
         """
         try:
             return self.caller.tenant(scope)
+        except ProblemError as problem:
+            raise ToolRefusedError(problem.detail) from None
+
+    def asked(self, external_ids: Sequence[str] | None) -> str | OwnAndShared:
+        """Which memories a question is asked of: those named, of those that the credential may read; None is all.
+
+        Raises:
+            ToolRefusedError: As for `tenant`, or one may not be read.
+        """
+        try:
+            return self.caller.asked(external_ids)
         except ProblemError as problem:
             raise ToolRefusedError(problem.detail) from None
 

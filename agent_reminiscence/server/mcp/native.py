@@ -127,7 +127,7 @@ class RecallArguments(Arguments):
     where: Annotated[dict[str, Any], BeforeValidator(_read_filter), WithJsonSchema({"type": "object"})] | None = Field(
         default=None, description="Filter by speakers, sources, keys, metadata, occurred_after."
     )
-    external_ids: _Memories | None = Field(default=None, description="Only these people's or teams' memories.")
+    external_ids: _Memories | None = Field(default=None, description="Only these memories; default: all.")
 
     def as_filter(self) -> Filter | None:
         """The filter of `where` and `key_prefix`; None admits everything.
@@ -192,7 +192,7 @@ class AnswerArguments(Arguments):
     """Of `answer`."""
 
     question: _Query
-    external_ids: _Memories | None = None
+    external_ids: _Memories | None = Field(default=None, description="Only these memories; default: all.")
 
 
 async def _recall(call: Call, asked: RecallArguments) -> tuple[Recalled, str]:

@@ -42,7 +42,7 @@ CREATE UNIQUE INDEX embedding_generation_building_idx ON embedding_generation (s
 -- Keys of the server: who may do what for whom. A key itself is not stored: secret_hash is the SHA-256 of its text, of which 256
 -- bits are random. No role of the application has a right here: the owner creates, lists and revokes keys, and
 -- check_access_key below answers for one hash. external_id is whom a key acts for; the key of a backend that names a tenant
--- in each request has none. A key is no memory: an erasure leaves it.
+-- in each request has none. also_reads names further memories that it may ask beside that one, and only ask. A key is no memory: an erasure leaves it.
 CREATE TABLE access_key (
     id uuid NOT NULL,
     secret_hash bytea NOT NULL,
@@ -57,6 +57,7 @@ CREATE TABLE access_key (
     expires_at timestamptz,
     revoked_at timestamptz,
     last_used_at timestamptz,
+    also_reads text[] NOT NULL DEFAULT '{}',
     CONSTRAINT access_key_pkey PRIMARY KEY (id),
     CONSTRAINT access_key_secret_hash_key UNIQUE (secret_hash),
     CONSTRAINT access_key_secret_hash_check CHECK (octet_length(secret_hash) = 32),
@@ -67,7 +68,10 @@ CREATE TABLE access_key (
     ),
     CONSTRAINT access_key_delegate_check CHECK ((external_id IS NULL) = ('memory:delegate' = ANY (scopes))),
     CONSTRAINT access_key_requests_per_minute_check CHECK (requests_per_minute > 0),
-    CONSTRAINT access_key_requests_per_day_check CHECK (requests_per_day > 0)
+    CONSTRAINT access_key_requests_per_day_check CHECK (requests_per_day > 0),
+    CONSTRAINT access_key_also_reads_check CHECK (
+        also_reads = '{}' OR external_id IS NOT NULL AND external_id <> ALL (also_reads) AND cardinality(also_reads) < 16
+    )
 );
 
 -- One row per external_id: the head of its stream. Locking it orders the writers of one stream; writers of
@@ -658,7 +662,7 @@ BEGIN
         SELECT t.name AS table_name, c.name AS column_name
         FROM (VALUES
             ('memory_stream', '{external_id}'::text[]),
-            ('access_key', '{external_id,secret_hash,label}'),
+            ('access_key', '{external_id,secret_hash,label,also_reads}'),
             ('memory_event', '{external_id,payload,actor,conversation_id,idempotency_key,request_hash,salt}'),
             ('active_memory', '{external_id,key,title,content,description,metadata,actor,conversation_id}'),
             ('memory_segment', '{external_id,content,metadata}'),
@@ -858,7 +862,8 @@ $function$;
 -- many requests were made with a key since its last check by the same server; of a key with a number of requests a day, they
 -- are added up for the day in UTC.
 CREATE FUNCTION check_access_key(hash bytea, made bigint) RETURNS TABLE (
-    key_id uuid, acts_for text, key_scopes text[], rate integer, per_day integer, today bigint, ends_at timestamptz
+    key_id uuid, acts_for text, reads_beside text[], key_scopes text[], rate integer, per_day integer, today bigint,
+    ends_at timestamptz
 ) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, reminiscence, pg_temp
 AS $function$
 DECLARE
@@ -866,7 +871,7 @@ DECLARE
     is_writable boolean := current_setting('transaction_read_only') = 'off';
     utc_day date := (clock_timestamp() AT TIME ZONE 'UTC')::date;
 BEGIN
-    SELECT id, external_id, scopes, requests_per_minute, requests_per_day, expires_at, last_used_at,
+    SELECT id, external_id, also_reads, scopes, requests_per_minute, requests_per_day, expires_at, last_used_at,
         CASE WHEN counted_on = utc_day THEN counted ELSE 0 END AS counted
     INTO held
     FROM access_key
@@ -883,8 +888,8 @@ BEGIN
         UPDATE access_key SET last_used_at = clock_timestamp()
         WHERE id = (SELECT k.id FROM access_key AS k WHERE k.id = held.id FOR UPDATE SKIP LOCKED);
     END IF;
-    RETURN QUERY SELECT held.id, held.external_id, held.scopes, held.requests_per_minute, held.requests_per_day, held.counted,
-        held.expires_at;
+    RETURN QUERY SELECT held.id, held.external_id, held.also_reads, held.scopes, held.requests_per_minute,
+        held.requests_per_day, held.counted, held.expires_at;
 END
 $function$;
 

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import App, Parameter
 
-from agent_reminiscence.cli.parameters import EXIT_OK, HERE, AdminDsn, AsJson, Database, Tenant, admin_dsn_of, moment
+from agent_reminiscence.cli.parameters import (
+    EXIT_OK,
+    HERE,
+    AdminDsn,
+    AlsoReads,
+    AsJson,
+    Database,
+    Tenant,
+    admin_dsn_of,
+    moment,
+)
 from agent_reminiscence.cli.terminal import complain, console, count, one_line, say, write_json
 from agent_reminiscence.exceptions import InvalidInputError
 
@@ -31,6 +41,7 @@ def create(
     external_id: Annotated[
         str | None, Parameter(help="Whom the key acts for; leave it out with the scope memory:delegate.")
     ] = None,
+    also_reads: AlsoReads = None,
     scope: Annotated[
         list[str],
         Parameter(
@@ -62,6 +73,7 @@ def create(
             return await memory.admin.keys.create(
                 external_id,
                 scopes=scopes,
+                also_reads=also_reads or (),
                 label=label,
                 expires_at=end,
                 requests_per_minute=requests_per_minute,
@@ -82,7 +94,9 @@ def create(
 @keys_app.command(name="list")
 def list_(
     *,
-    external_id: Annotated[str | None, Parameter(help="Only keys that act for this external_id; default: all.")] = None,
+    external_id: Annotated[
+        str | None, Parameter(help="Only keys that act for this external_id or also read it; default: all.")
+    ] = None,
     admin_dsn: AdminDsn = None,
     as_json: AsJson = False,
     database: Database = HERE,
@@ -170,7 +184,10 @@ def _end(expires: str | None) -> datetime | None:
 
 def _described(key: AccessKey) -> str:
     whom = "whomever a request names" if key.external_id is None else repr(key.external_id)
-    parts = [f"{key.id} acts for {whom}", f"scopes {', '.join(key.scopes)}"]
+    parts = [f"{key.id} acts for {whom}"]
+    if key.also_reads:
+        parts.append(f"also reads {', '.join(map(repr, key.also_reads))}")
+    parts.append(f"scopes {', '.join(key.scopes)}")
     if key.label is not None:
         parts.append(f"label {one_line(key.label)!r}")
     if key.requests_per_minute is not None:

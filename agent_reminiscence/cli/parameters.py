@@ -56,6 +56,19 @@ class Database:
 HERE = Database()
 
 Tenant = Annotated[str, Parameter(name="--external-id", help="Whose memory: your own id of a user or agent.")]
+Tenants = Annotated[
+    list[str],
+    Parameter(
+        name="--external-id", negative="", help="Whose memory: your own id of a user or agent; repeatable, up to 16."
+    ),
+]
+AlsoReads = Annotated[
+    list[str] | None,
+    Parameter(
+        negative="",
+        help="A further external_id, such as a team's, that may be asked, and only asked; repeatable, up to 15.",
+    ),
+]
 OptionalTenant = Annotated[
     str | None, Parameter(name="--external-id", help="Only this external_id; default: all, one after another.")
 ]

@@ -19,6 +19,7 @@ from agent_reminiscence.cli.parameters import (
     Database,
     KnownAt,
     Tenant,
+    Tenants,
     Where,
     check_stored,
     moment,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 def search(
     query: str,
     *,
-    external_id: Tenant,
+    external_id: Tenants,
     limit: Annotated[
         int | None,
         Parameter(
@@ -61,7 +62,7 @@ def search(
     as_json: AsJson = False,
     database: Database = HERE,
 ) -> int:
-    """Find passages that answer a question, best first, with their sources."""
+    """Find passages that answer a question, best first, with their sources; in several memories, ranked as one."""
     as_of_time, known_at_time = moment("--as-of", as_of), moment("--known-at", known_at)
     admitted = where.filter()
 
@@ -80,8 +81,8 @@ def search(
                 where=admitted,
                 synthesis=False,
             )
-            if not found.hits:
-                await note_unstored(memory, external_id)
+            if not found.hits and len(found.external_ids) == 1:
+                await note_unstored(memory, found.external_ids[0])
             return found
 
     result = asyncio.run(retrieve())
@@ -95,10 +96,12 @@ def search(
 def _show_hits(out: Console, result: RetrievalResult) -> None:
     from agent_reminiscence.domain.retrieval import outdated_words
 
+    are_several = len(result.external_ids) > 1
     if result.standing:
         say(out, "Always holds:", style="bold")
     for hit in result.standing:
-        say(out, f"{hit.said_at:%Y-%m-%d} {hit.content.strip()}{' (pinned)' if hit.is_pinned else ''}", indent=4)
+        whose = f" ({_whose(hit)})" if are_several else ""
+        say(out, f"{hit.said_at:%Y-%m-%d} {hit.content.strip()}{' (pinned)' if hit.is_pinned else ''}{whose}", indent=4)
         if (words := outdated_words(hit, result.hits)) is not None:
             say(out, words, indent=8, style="dim")
     if not result.hits:
@@ -106,7 +109,7 @@ def _show_hits(out: Console, result: RetrievalResult) -> None:
     elif not result.found:
         say(out, "Weak match; the closest hits:")
     for number, hit in enumerate(result.hits, start=1):
-        say(out, f"[{number}] {source_line(hit)}", style="bold")
+        say(out, f"[{number}] {source_line(hit)}{f', {_whose(hit)}' if are_several else ''}", style="bold")
         say(out, hit.content.strip(), indent=4)
         if (words := outdated_words(hit, result.hits)) is not None:
             say(out, words, indent=4, style="dim")
@@ -114,6 +117,12 @@ def _show_hits(out: Console, result: RetrievalResult) -> None:
             say(out, "apparently said by someone other than the person asked about", indent=4, style="dim")
     for omission in result.omitted:
         say(out, f"Left out: {omission.count} ({omission.reason})", style="dim")
+
+
+def _whose(hit: SearchHit) -> str:
+    """Whose memory a hit is from, and who has the same words."""
+    also = f", also in {', '.join(map(repr, hit.also_in))}" if hit.also_in else ""
+    return f"memory {hit.external_id!r}{also}"
 
 
 def source_line(hit: SearchHit) -> str:

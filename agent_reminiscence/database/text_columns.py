@@ -171,7 +171,14 @@ TEXT_COLUMNS: tuple[TextColumn, ...] = (
     *_columns("event_posting", external_id=Holds.LABEL, term=Holds.DERIVED, entries=Holds.DERIVED),
     # Keys of the server: the words of an administrator, and the hash of a random secret. They are no memory, so an
     # erasure leaves them, and has no right to them.
-    *_columns("access_key", secret_hash=Holds.LABEL, external_id=Holds.LABEL, scopes=Holds.LABEL, label=Holds.LABEL),
+    *_columns(
+        "access_key",
+        secret_hash=Holds.LABEL,
+        external_id=Holds.LABEL,
+        also_reads=Holds.LABEL,
+        scopes=Holds.LABEL,
+        label=Holds.LABEL,
+    ),
     # Tables of the schema itself, which belong to no external_id.
     *_columns("schema_migration", name=Holds.LABEL, checksum=Holds.LABEL),
     *_columns("schema_parameter", name=Holds.LABEL, value=Holds.LABEL),

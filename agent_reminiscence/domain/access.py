@@ -38,6 +38,9 @@ class AccessKey(FrozenModel):
 
     id: UUID
     external_id: str | None = Field(description="Whom it acts for; None with memory:delegate, and only then.")
+    also_reads: tuple[str, ...] = Field(
+        default=(), description="Further memories that it may ask beside that one, and only ask."
+    )
     scopes: tuple[AccessScope, ...]
     label: str | None = Field(description="What it is for, in the words of whoever created it.")
     requests_per_minute: int | None = Field(description="Its own limit at the server; None: the server's default.")
@@ -62,6 +65,9 @@ class KeyGrant(FrozenModel):
 
     key_id: UUID
     external_id: str | None = Field(description="Whom it acts for; None with memory:delegate, and only then.")
+    also_reads: tuple[str, ...] = Field(
+        default=(), description="Further memories that it may ask beside that one, and only ask."
+    )
     scopes: tuple[AccessScope, ...]
     requests_per_minute: int | None = Field(description="Its own limit at the server; None: the server's default.")
     requests_per_day: int | None = Field(

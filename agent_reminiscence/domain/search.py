@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Literal
@@ -14,6 +14,33 @@ LATEST: Final = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnAndShared(Collection[str]):
+    """The memories of a question whose asker has one of their own and may only read the others.
+
+    `retrieve_memories` and its like take it as they take a list.
+
+    Attributes:
+        own: Pays for models, and is the only one in which a run is recorded. It need not be asked itself.
+        asked: Those that are asked.
+        skips_unknown: Whether a memory for which nothing was ever stored is left out, and no error. A new user's own
+            memory is not there yet.
+    """
+
+    own: str
+    asked: tuple[str, ...]
+    skips_unknown: bool = False
+
+    def __contains__(self, external_id: object) -> bool:
+        return external_id in self.asked
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.asked)
+
+    def __len__(self) -> int:
+        return len(self.asked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
     """A validated question, with what the answer may consist of.
 
@@ -22,6 +49,8 @@ class SearchRequest:
 
     Attributes:
         beside: Further memories that are asked, too, and ranked together with that of `external_id`.
+        own: The only memory into which the asker may write, asked or not; None: all that are asked.
+        skips_unknown: Whether one of several memories for which nothing was ever stored is left out, and no error.
         limit: Maximum number of hits, from 1.
         token_budget: Maximum tokens of the hits as they are rendered; None is no limit.
         min_confidence: Only chunks with at least this confidence, 0 to 1; None is any.
@@ -38,6 +67,8 @@ class SearchRequest:
 
     external_id: str
     beside: tuple[str, ...] = ()
+    own: str | None = None
+    skips_unknown: bool = False
     query: str
     limit: int
     tiers: Sequence[Tier] = TIERS
@@ -73,6 +104,11 @@ class SearchRequest:
     def external_ids(self) -> tuple[str, ...]:
         """All memories that are asked."""
         return (self.external_id, *self.beside)
+
+    @property
+    def asker(self) -> str:
+        """The memory that pays for what the question costs."""
+        return self.external_id if self.own is None else self.own
 
     def of_each(self) -> tuple[SearchRequest, ...]:
         """The same question to each memory alone, in an order that does not depend on that of the caller."""

@@ -214,6 +214,11 @@ class ServerConfig(BaseSettings):
         default=("RS256", "ES256", "EdDSA"), min_length=1, description="Algorithms that a token may be signed with."
     )
     jwt_tenant_claim: str = Field(default="sub", min_length=1, description="The claim that names the tenant.")
+    jwt_also_reads_claim: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The claim that lists further memories which a token may ask, and only ask. Unset: none is read.",
+    )
     jwt_scope_claim: str = Field(
         default="scope", min_length=1, description="The claim with the scopes: a list, or a text with spaces between."
     )

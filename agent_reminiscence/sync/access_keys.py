@@ -29,6 +29,7 @@ class AccessKeys(Twin):
         external_id: str | int | UUID | None = None,
         *,
         scopes: Iterable[str],
+        also_reads: Iterable[str | int | UUID] = (),
         label: str | None = None,
         expires_at: datetime | None = None,
         requests_per_minute: int | None = None,
@@ -42,6 +43,8 @@ class AccessKeys(Twin):
                 tenant in each request.
             scopes: One or more of `memory:read`, `memory:write`, `memory:erase`, `memory:admin` and `memory:delegate`,
                 or their last words. None includes another.
+            also_reads: Further memories that it may ask beside that of `external_id`, up to 15, such as a team's. It
+                only asks them: all else that it may do, it does in the memory of `external_id`. Needs `memory:read`.
             label: What it is for; at most 256 characters. Keys are not erased, so put nothing personal here.
             expires_at: When it ends, with a time zone; None is never.
             requests_per_minute: Its own limit at the server; None is the server's default.
@@ -52,7 +55,7 @@ class AccessKeys(Twin):
             The key with its secret, which nothing shows again.
 
         Raises:
-            InvalidInputError: An argument is invalid, or the label or the id looks like a secret; nothing is written.
+            InvalidInputError: An argument is invalid, or the label or an id looks like a secret; nothing is written.
             RedactionError: Your redactor failed; nothing is written.
             ConfigurationError: No administrator login is known.
             StoreError: The store is unavailable.
@@ -61,6 +64,7 @@ class AccessKeys(Twin):
             lambda: self._wrapped.create(
                 external_id,
                 scopes=scopes,
+                also_reads=also_reads,
                 label=label,
                 expires_at=expires_at,
                 requests_per_minute=requests_per_minute,
@@ -73,7 +77,7 @@ class AccessKeys(Twin):
         """All keys, oldest first, also those that have expired or were revoked; none with its secret.
 
         Args:
-            external_id: Only keys that act for this one; None is all.
+            external_id: Only keys that act for this one or also read it; None is all.
             admin_dsn: As in `create`.
 
         Raises:
@@ -103,6 +107,8 @@ class AccessKeys(Twin):
 
     def forget(self, external_id: str | int | UUID, *, admin_dsn: str | None = None) -> int:
         """Delete all keys that act for an `external_id`, which ends them, and what is stored of them.
+
+        Keys of others that also read it go on for their own memories, and read it no more.
 
         An erasure of a tenant leaves its keys, so that it can still be checked with one of them. Call this as well if
         the tenant is gone for good.

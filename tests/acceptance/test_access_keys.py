@@ -202,6 +202,13 @@ async def test_no_other_text_is_a_key(memory: AgentMem, admin_dsn: str) -> None:
         ({"expires_at": datetime(2099, 1, 1)}, "has no time zone"),  # noqa: DTZ001 - what is refused
         ({"requests_per_minute": 0}, "requests_per_minute must be from 1 to 1,000,000, not 0"),
         ({"requests_per_minute": True}, "requests_per_minute must be a whole number"),
+        ({"also_reads": "team"}, "also_reads must be a list of ids, not str"),
+        ({"also_reads": [" team"]}, "external_id ' team' begins or ends with a space"),
+        ({"also_reads": ["ida"]}, "also_reads has 'ida', for which the key acts already"),
+        ({"also_reads": range(16)}, "also_reads names 16 memories; a key may name at most 15 beside its own"),
+        ({"also_reads": ["team"], "scopes": ["write"]}, "also_reads needs the scope memory:read"),
+        ({"also_reads": ["team"], "external_id": None, "scopes": ["read", "delegate"]}, "acts for one external_id"),
+        ({"also_reads": ["password: hunter2hunter2"]}, "also_reads looks like a secret"),
         ({"requests_per_day": 0}, "requests_per_day must be from 1 to 1,000,000,000, not 0"),
     ],
 )
@@ -287,6 +294,29 @@ async def test_an_erasure_leaves_the_keys_of_its_tenant_and_forgetting_them_ends
     assert ("joe" in row["row"], _PURPOSE in row["row"]) == (True, False)
 
 
+@BOTH_SERVERS
+async def test_a_key_says_what_it_also_reads_until_that_is_forgotten(memory: AgentMem, admin_dsn: str) -> None:
+    """Who administers a team sees who reads it; whom they forget nobody's key names any more."""
+    key = await memory.admin.keys.create(
+        "ida", scopes=["read"], also_reads=["team", 7, "team"], requests_per_day=5, admin_dsn=admin_dsn
+    )
+    other = await memory.admin.keys.create("joe", scopes=["read"], admin_dsn=admin_dsn)
+
+    grant = await memory.admin.keys.check(key.secret)
+
+    assert grant is not None
+    assert (key.also_reads, grant.also_reads, other.also_reads) == (("team", "7"), ("team", "7"), ())
+    assert [one.id for one in await memory.admin.keys.list("team", admin_dsn=admin_dsn)] == [key.id]
+    assert [one.also_reads for one in await memory.admin.keys.list(admin_dsn=admin_dsn)] == [("team", "7"), ()]
+
+    assert await memory.admin.keys.forget("team", admin_dsn=admin_dsn) == 0
+
+    grant = await memory.admin.keys.check(key.secret, requests=1)
+    assert grant is not None
+    assert (grant.external_id, grant.also_reads, grant.requests_today) == ("ida", ("7",), 1)
+    assert await memory.admin.keys.list("team", admin_dsn=admin_dsn) == []
+
+
 async def test_keys_belong_to_no_export(memory: AgentMem, admin_dsn: str, tmp_path: Any) -> None:
     """Whoever gets the file gets no access."""
     await memory.admin.keys.create("ida", scopes=["read"], admin_dsn=admin_dsn)
@@ -312,6 +342,7 @@ async def test_no_role_of_the_login_runs_a_statement_of_the_owner(
         "id": key.id,
         "secret_hash": bytes(32),
         "external_id": "ida",
+        "also_reads": ["team"],
         "scopes": ["memory:admin"],
         "label": None,
         "requests_per_minute": None,

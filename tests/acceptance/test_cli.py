@@ -112,6 +112,23 @@ def test_another_tenant_gets_memories_of_its_own(cli: CommandLine, chat: Path) -
     assert cli.json("search", "boat", "--external-id", "nobody")["hits"] == []
 
 
+def test_one_question_is_asked_of_several_memories(cli: CommandLine, chat: Path) -> None:
+    """Each hit says whose it is; one that was never written is most likely mistyped, and refused."""
+    cli("ingest", chat, "--external-id", "crew")
+    cli("ingest", chat / "note.md", "--external-id", "office")
+    both = ("--external-id", "crew", "--external-id", "office")
+
+    found = cli.json("search", "who brings the coffee, and what to pack", *both)
+    shown = cli("search", "who brings the coffee", *both)
+
+    assert found["external_ids"] == ["crew", "office"]
+    assert "[1] chat 1, Ben, 2025-05-01 (" in shown
+    assert ", memory 'crew'\n" in shown.partition("    ")[0]
+    assert any(hit["also_in"] for hit in found["hits"])
+    assert cli("search", "coffee", "--external-id", "crew", "--external-id", "office-2") == ""
+    assert (cli.code, "'office-2'; check its spelling" in cli.err) == (2, True)
+
+
 def test_a_bad_file_leaves_nothing_behind_and_stops_no_other(cli: CommandLine, chat: Path) -> None:
     """Its good lines are not imported either, so that the mended file is not half there already."""
     bad = chat / "broken.jsonl"

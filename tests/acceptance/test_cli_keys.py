@@ -77,6 +77,18 @@ def test_a_key_from_its_creation_to_its_end(cli: CommandLine, check: Callable[[s
     assert cli("keys", "forget", "--external-id", "ida") == "Deleted 1 key.\n"
 
 
+def test_a_key_names_further_memories_that_it_reads(cli: CommandLine, check: Callable[[str], KeyGrant | None]) -> None:
+    """The list shows them, of each of them as well."""
+    team = ("--also-reads", "team-red", "--also-reads", "atlas")
+    granted = check(cli("keys", "create", "--external-id", "ida", *team, "--scope", "read").strip())
+
+    assert granted is not None
+    assert granted.also_reads == ("team-red", "atlas")
+    shown = f"key {granted.key_id} acts for 'ida'; also reads 'team-red', 'atlas'; scopes memory:read; never expires"
+    assert shown in cli.err
+    assert cli("keys", "list", "--external-id", "atlas").startswith(shown)
+
+
 def test_programs_read_json(cli: CommandLine, check: Callable[[str], KeyGrant | None]) -> None:
     """The document of a new key has its secret, those of others do not."""
     created = cli.json("keys", "create", "--external-id", "ida", "--scope", "read")

@@ -23,6 +23,7 @@ class AccessKeyRepository:
         secret_hash: bytes,
         *,
         external_id: str | None,
+        also_reads: Sequence[str],
         scopes: Sequence[AccessScope],
         label: str | None,
         requests_per_minute: int | None,
@@ -36,6 +37,7 @@ class AccessKeyRepository:
                 "id": key_id,
                 "secret_hash": secret_hash,
                 "external_id": external_id,
+                "also_reads": list(also_reads),
                 "scopes": [scope.value for scope in scopes],
                 "label": label,
                 "requests_per_minute": requests_per_minute,
@@ -46,7 +48,7 @@ class AccessKeyRepository:
         return AccessKey.model_validate(row)
 
     async def list_all(self, db: SqlExecutor, external_id: str | None) -> list[AccessKey]:
-        """Return the keys of one `external_id`, or of all, oldest first. As the owner."""
+        """Return the keys that act for one `external_id` or also read it, or all, oldest first. As the owner."""
         rows = await db.fetch_all(_SQL["list_keys"], {"external_id": external_id})
         return [AccessKey.model_validate(row) for row in rows]
 
@@ -56,7 +58,8 @@ class AccessKeyRepository:
         return None if row is None else AccessKey.model_validate(row)
 
     async def delete(self, db: SqlExecutor, external_id: str) -> int:
-        """Delete the keys of an `external_id`, and return how many there were. As the owner."""
+        """Delete the keys of an `external_id`, and return how many there were; others read it no more. As the owner."""
+        await db.execute(_SQL["stop_reading"], {"external_id": external_id})
         return len(await db.fetch_all(_SQL["delete_keys"], {"external_id": external_id}))
 
     async def check(self, db: SqlExecutor, secret_hash: bytes, requests: int) -> KeyGrant | None:

@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 from urllib.parse import unquote
 
-from agent_reminiscence.config.constants import MAX_ID_CHARACTERS
+from agent_reminiscence.config.constants import MAX_ID_CHARACTERS, MAX_MEMORIES_ASKED
 from agent_reminiscence.domain.access import AccessScope as Scope
+from agent_reminiscence.domain.search import OwnAndShared
 from agent_reminiscence.server.problems import ProblemError
 
-__all__ = ["Caller", "Grant", "Scope", "acting_for", "is_external_id", "named_tenant"]
+__all__ = [
+    "ALSO_READS_HEADER",
+    "TENANT_HEADER",
+    "Caller",
+    "Grant",
+    "Scope",
+    "acting_for",
+    "is_external_id",
+    "named_memories",
+    "named_tenant",
+]
+
+TENANT_HEADER: Final = "X-External-Id"
+"""For whom a delegate's request acts."""
+ALSO_READS_HEADER: Final = "X-Also-Reads"
+"""Which further memories a delegate's request may ask."""
 
 # ASCII, and each % begins a byte: one that was forgotten to be encoded is not guessed at.
 _PERCENT_ENCODED: Final = re.compile(r"(?:[\x00-\x24\x26-\x7f]|%[0-9A-Fa-f]{2})*")
@@ -46,6 +63,7 @@ class Grant:
     Attributes:
         subject: Which credential it is: an id that may be logged, never the secret.
         external_id: The one tenant it acts for; None with `Scope.DELEGATE`, and only then.
+        also_reads: Further memories that a question may be asked of, beside that tenant's.
         expires_at: When it ends; None never.
         requests_per_minute: Its own limit; None is the server's default.
         day: What is left of its requests of today; None is any number.
@@ -54,6 +72,7 @@ class Grant:
     subject: str
     scopes: frozenset[Scope]
     external_id: str | None = None
+    also_reads: tuple[str, ...] = ()
     expires_at: datetime | None = None
     requests_per_minute: int | None = None
     day: DayAllowance | None = field(default=None, compare=False)
@@ -65,10 +84,12 @@ class Caller:
 
     Attributes:
         external_id: The tenant it acts for; None if the credential is a delegate's and the request names nobody.
+        also_reads: Further memories that it may ask, and only ask.
     """
 
     grant: Grant
     external_id: str | None
+    also_reads: tuple[str, ...] = ()
 
     def may(self, scope: Scope) -> bool:
         """Whether the credential has a scope."""
@@ -113,6 +134,33 @@ class Caller:
             )
         return self.external_id
 
+    def asked(self, external_ids: Sequence[str] | None) -> str | OwnAndShared:
+        """Which memories a question is asked of.
+
+        Args:
+            external_ids: Those that the request names; None is all that may be read.
+
+        Returns:
+            What `retrieve_memories` takes: the tenant to act for, or with further memories, which are only read. A
+            memory that was not named and in which nothing was ever stored is left out.
+
+        Raises:
+            ProblemError: As for `tenant`; 403 if one is named that may not be read, whether there is one or not.
+        """
+        own = self.tenant(Scope.READ)
+        readable = (own, *self.also_reads)
+        for one in external_ids or ():
+            if one not in readable:
+                raise ProblemError(
+                    403,
+                    "forbidden",
+                    f"external_ids has {one!r}, which this credential may not read; it may read"
+                    f" {', '.join(map(repr, readable))}",
+                )
+        # The order of a request means nothing.
+        chosen = tuple(one for one in readable if external_ids is None or one in external_ids)
+        return own if chosen == (own,) else OwnAndShared(own=own, asked=chosen, skips_unknown=external_ids is None)
+
 
 def is_external_id(text: str) -> bool:
     """Whether a text can be a tenant's id, as the memory has it."""
@@ -123,7 +171,7 @@ def is_external_id(text: str) -> bool:
     )
 
 
-def named_tenant(value: str) -> str:
+def named_tenant(value: str, header: str = TENANT_HEADER) -> str:
     """The tenant that a header or a cookie names, as percent-encoded UTF-8.
 
     Raises:
@@ -137,27 +185,51 @@ def named_tenant(value: str) -> str:
         raise ProblemError(
             400,
             "tenant-invalid",
-            f"X-External-Id must name a tenant by 1 to {MAX_ID_CHARACTERS} characters, as percent-encoded UTF-8 (a % is"
+            f"{header} must name a tenant by 1 to {MAX_ID_CHARACTERS} characters, as percent-encoded UTF-8 (a % is"
             " %25)",
         )
     return tenant
 
 
-def acting_for(grant: Grant, asked: str | None) -> Caller:
-    """Who makes a request with this grant that asks to act for `asked`.
+def named_memories(value: str) -> tuple[str, ...]:
+    """The further memories that the header `X-Also-Reads` names: percent-encoded UTF-8, with commas between.
 
     Raises:
-        ProblemError: 403 if the credential may not choose.
+        ProblemError: 400 if one of them is no name, or there are too many.
+    """
+    named = tuple(dict.fromkeys(named_tenant(one.strip(), ALSO_READS_HEADER) for one in value.split(",")))
+    if len(named) >= MAX_MEMORIES_ASKED:
+        raise ProblemError(
+            400,
+            "tenant-invalid",
+            f"{ALSO_READS_HEADER} names {len(named)} memories; it may name at most {MAX_MEMORIES_ASKED - 1}",
+        )
+    return named
+
+
+def acting_for(grant: Grant, asked: str | None, also_reads: tuple[str, ...] | None = None) -> Caller:
+    """Who makes a request with this grant that asks to act for `asked`.
+
+    Args:
+        also_reads: Further memories that it asks to read; None if it says nothing of any.
+
+    Raises:
+        ProblemError: 403 if the credential may not choose; 400 if further memories are named and none to act for.
     """
     if grant.external_id is not None:
         # Even its own name is refused: whoever sends the header believes that it decides.
-        if asked is not None:
-            raise ProblemError(
-                403,
-                "forbidden",
-                f"X-External-Id needs the scope {Scope.DELEGATE.value}; this credential acts for one tenant only",
-            )
-        return Caller(grant, grant.external_id)
+        for header, value in ((TENANT_HEADER, asked), (ALSO_READS_HEADER, also_reads)):
+            if value is not None:
+                raise ProblemError(
+                    403,
+                    "forbidden",
+                    f"{header} needs the scope {Scope.DELEGATE.value}; this credential acts for one tenant only",
+                )
+        return Caller(grant, grant.external_id, grant.also_reads)
     if Scope.DELEGATE not in grant.scopes:
         raise ProblemError(403, "forbidden", "this credential acts for nobody")
-    return Caller(grant, asked)
+    if also_reads and asked is None:
+        raise ProblemError(
+            400, "tenant-missing", f"{ALSO_READS_HEADER} needs the header {TENANT_HEADER}, which names whom you act for"
+        )
+    return Caller(grant, asked, tuple(one for one in also_reads or () if one != asked))

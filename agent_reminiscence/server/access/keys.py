@@ -126,6 +126,7 @@ class KeyAuthenticator:
                 subject=f"key:{found.key_id}",
                 scopes=frozenset(found.scopes),
                 external_id=found.external_id,
+                also_reads=found.also_reads,
                 expires_at=found.expires_at,
                 requests_per_minute=found.requests_per_minute,
                 day=None if allowed is None else DayAllowance(allowed, allowed - today),

@@ -12,7 +12,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from agent_reminiscence.server.access.authenticators import Authenticator
-from agent_reminiscence.server.access.grants import Caller, acting_for, named_tenant
+from agent_reminiscence.server.access.grants import (
+    ALSO_READS_HEADER,
+    TENANT_HEADER,
+    Caller,
+    acting_for,
+    named_memories,
+    named_tenant,
+)
 from agent_reminiscence.server.access.headers import only_one, secret_of
 from agent_reminiscence.server.access.limiter import RateLimiter
 from agent_reminiscence.server.access.strangers import Strangers, TooManyWaitError
@@ -134,11 +141,16 @@ class AccessMiddleware:
                 headers={"WWW-Authenticate": 'Bearer realm="agent-reminiscence"'},
             )
         self._limiter.take(grant)
-        asked = only_one(request.headers, "X-External-Id")
+        asked = only_one(request.headers, TENANT_HEADER)
+        also = only_one(request.headers, ALSO_READS_HEADER)
         if asked is None and by_cookie and grant.external_id is None:
             # Empty: nobody has been chosen.
             asked = request.cookies.get(TENANT_COOKIE) or None
-        return secret, acting_for(grant, None if asked is None else named_tenant(asked))
+        return secret, acting_for(
+            grant,
+            None if asked is None else named_tenant(asked),
+            None if also is None else named_memories(also),
+        )
 
 
 def _address_of(scope: Scope) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import jwt
 
+from agent_reminiscence.config.constants import MAX_MEMORIES_ASKED
 from agent_reminiscence.server.access.grants import Grant, Scope, is_external_id
 from agent_reminiscence.server.access.jwks import IssuerKeys
 from agent_reminiscence.server.config import ServerConfig
@@ -84,6 +85,7 @@ class JwtAuthenticator:
             subject=f"jwt:{_hash(claims['iss'], claims.get('sub') or tenant or '')}",
             scopes=scopes,
             external_id=tenant,
+            also_reads=() if tenant is None else self._also_reads(claims, tenant),
             # When it is refused from, which is when its issuer's clock may say so.
             expires_at=datetime.fromtimestamp(
                 min(int(claims["exp"]) + self._config.jwt_leeway_seconds, _LAST_SECOND), UTC
@@ -98,17 +100,38 @@ class JwtAuthenticator:
         names = stated.split() if isinstance(stated, str) else stated if isinstance(stated, list) else ()
         return frozenset(_SCOPES[name] for name in names if isinstance(name, str) and name in _SCOPES)
 
+    def _also_reads(self, claims: Mapping[str, Any], tenant: str) -> tuple[str, ...]:
+        claim = self._config.jwt_also_reads_claim
+        stated = None if claim is None else claims.get(claim)
+        if stated is None:
+            return ()
+        named = list(dict.fromkeys(map(_id_of, stated))) if isinstance(stated, list) else [None]
+        beside = tuple(one for one in named if one is not None and one != tenant)
+        if None in named or len(beside) >= MAX_MEMORIES_ASKED:
+            raise ProblemError(
+                403,
+                "forbidden",
+                f"the claim {claim!r} of this token must be a list of up to {MAX_MEMORIES_ASKED - 1} ids of memories;"
+                " ask its issuer, or for another one",
+            )
+        return beside
+
     def _tenant(self, claims: Mapping[str, Any]) -> str:
         claim = self._config.jwt_tenant_claim
-        stated = claims.get(claim)
-        tenant = str(stated) if isinstance(stated, int) and not isinstance(stated, bool) else stated
-        if not isinstance(tenant, str) or not is_external_id(tenant):
+        tenant = _id_of(claims.get(claim))
+        if tenant is None:
             raise ProblemError(
                 403,
                 "forbidden",
                 f"the claim {claim!r} of this token names no tenant; ask its issuer, or for another one",
             )
         return tenant
+
+
+def _id_of(stated: object) -> str | None:
+    """The id that a claim states; None if it is none."""
+    named = str(stated) if isinstance(stated, int) and not isinstance(stated, bool) else stated
+    return named if isinstance(named, str) and is_external_id(named) else None
 
 
 def _hash(issuer: str, subject: str) -> str:

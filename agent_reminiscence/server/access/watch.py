@@ -101,4 +101,9 @@ class WatchedAnswer:
         except ProblemError as problem:
             # Who cannot be asked has refused nothing; the next check may be answered.
             return problem.status >= 500
-        return found is not None and found.external_id == self._grant.external_id and found.scopes >= self._grant.scopes
+        return (
+            found is not None
+            and found.external_id == self._grant.external_id
+            and found.scopes >= self._grant.scopes
+            and set(found.also_reads) >= set(self._grant.also_reads)
+        )

@@ -97,6 +97,8 @@ async def ask(visit: Visit) -> Response:
         prompt=prompt,
         prompt_tokens=count_tokens(prompt) if prompt else 0,
         profiles=profiles,
+        own=visit.tenant,
+        readable=(visit.tenant, *visit.caller.also_reads),
         is_filtered=any(visit.given.text(name) for name in _FILTERS),
         is_detailed=any(visit.given.text(name) for name in _DETAILS),
     )
@@ -107,7 +109,8 @@ _FILTERS: Final = (
     "turn_metadata", "occurred_after", "occurred_before",
 )  # fmt: skip
 _DETAILS: Final = (
-    "limit", "tiers", "token_budget", "min_confidence", "min_match", "as_of", "known_at", "profile", "run_id",
+    "external_ids", "limit", "tiers", "token_budget", "min_confidence", "min_match", "as_of", "known_at", "profile",
+    "run_id",
 )  # fmt: skip
 
 
@@ -122,11 +125,11 @@ async def asked(visit: Visit) -> RetrievalResult | None:
         return None
     # A model is asked only where the form says so.
     arguments = search_arguments(given) | {"synthesis": False}
-    tenant = visit.tenant
     if visit.request.method == "POST":
-        tenant = visit.tenant_for(Scope.WRITE)
+        visit.caller.require(Scope.WRITE)
         arguments |= {"run_id": given.text("run_id"), "synthesis": given.flag("synthesis")}
-    result = await visit.memory.retrieve_memories(tenant, query, **arguments)
+    memories = visit.caller.asked(given.many("external_ids"))
+    result = await visit.memory.retrieve_memories(memories, query, **arguments)
     visit.recalled(result)
     return result
 

@@ -40,7 +40,9 @@ def serve_tools(
     async def list_tools(context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         del params
         caller = backing.caller_of(context)
-        return types.ListToolsResult(tools=[tool.listed for tool in tools if tool.is_offered_to(caller, memory)])
+        return types.ListToolsResult(
+            tools=[tool.listed_for(caller) for tool in tools if tool.is_offered_to(caller, memory)]
+        )
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = named.get(params.name)
@@ -66,7 +68,7 @@ def serve_tools(
 
     def input_schema(name: str) -> Mapping[str, Any] | None:
         tool = named.get(name)
-        return None if tool is None else tool.listed.input_schema
+        return None if tool is None else tool.input_schema
 
     return Server(
         SERVER_NAME,

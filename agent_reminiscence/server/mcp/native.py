@@ -16,13 +16,14 @@ from pydantic_core import PydanticCustomError
 from agent_reminiscence.config.constants import (
     MAX_CONTENT_CHARACTERS,
     MAX_ID_CHARACTERS,
+    MAX_MEMORIES_ASKED,
     MAX_RESULTS,
     MAX_TITLE_CHARACTERS,
     Tier,
 )
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.memory import ActiveMemory
-from agent_reminiscence.domain.retrieval import SearchHit
+from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
 from agent_reminiscence.domain.strict_json import RepeatedKeyError, refuse_repeated_keys
 from agent_reminiscence.exceptions import AgentError, InvalidInputError
 from agent_reminiscence.server.access.grants import Scope
@@ -99,6 +100,7 @@ _Time = Annotated[datetime, BeforeValidator(_read_time), WithJsonSchema({"type":
 _Key = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARACTERS)]
 _Content = Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_CHARACTERS)]
 _Query = Annotated[str, Field(min_length=1, max_length=_MAX_QUERY_CHARACTERS)]
+_Memories = Annotated[list[_Key], BeforeValidator(_read_json), Field(min_length=1, max_length=MAX_MEMORIES_ASKED)]
 
 
 def _read_filter(value: object) -> object:
@@ -125,6 +127,7 @@ class RecallArguments(Arguments):
     where: Annotated[dict[str, Any], BeforeValidator(_read_filter), WithJsonSchema({"type": "object"})] | None = Field(
         default=None, description="Filter by speakers, sources, keys, metadata, occurred_after."
     )
+    external_ids: _Memories | None = Field(default=None, description="Only these memories; default: all.")
 
     def as_filter(self) -> Filter | None:
         """The filter of `where` and `key_prefix`; None admits everything.
@@ -189,11 +192,12 @@ class AnswerArguments(Arguments):
     """Of `answer`."""
 
     question: _Query
+    external_ids: _Memories | None = Field(default=None, description="Only these memories; default: all.")
 
 
 async def _recall(call: Call, asked: RecallArguments) -> tuple[Recalled, str]:
     result = await call.memory.retrieve_memories(
-        call.tenant(Scope.READ),
+        call.asked(asked.external_ids),
         asked.query,
         limit=asked.limit,
         tiers=asked.tiers,
@@ -208,6 +212,8 @@ async def _recall(call: Call, asked: RecallArguments) -> tuple[Recalled, str]:
     hits = [
         Hit(
             number=number,
+            external_id=_whose(hit, result),
+            also_in=list(hit.also_in) or None,
             chunk_id=hit.chunk_id,
             memory_id=hit.memory_id,
             title=hit.title,
@@ -230,6 +236,7 @@ async def _recall(call: Call, asked: RecallArguments) -> tuple[Recalled, str]:
     omitted = {one.reason: one.count for one in result.omitted}
     standing = [
         Standing(
+            external_id=_whose(hit, result),
             memory_id=hit.memory_id,
             content=hit.content,
             said_at=hit.said_at,
@@ -240,6 +247,11 @@ async def _recall(call: Call, asked: RecallArguments) -> tuple[Recalled, str]:
         for hit in result.standing
     ]
     return Recalled(found=result.found, standing=standing, hits=hits, omitted=omitted), recalled_text(result)
+
+
+def _whose(hit: SearchHit, result: RetrievalResult) -> str | None:
+    """Whose memory a hit is from, if several were asked: every word costs clients that show a model the object."""
+    return hit.external_id if len(result.external_ids) > 1 else None
 
 
 def _out_of_date(hit: SearchHit) -> OutOfDate | None:
@@ -374,7 +386,9 @@ async def _forget(call: Call, asked: ForgetArguments) -> tuple[Forgotten, str]:
 
 
 async def _answer(call: Call, asked: AnswerArguments) -> tuple[Answered, str]:
-    result = await call.memory.retrieve_memories(call.tenant(Scope.READ), asked.question, synthesis=True, strict=True)
+    result = await call.memory.retrieve_memories(
+        call.asked(asked.external_ids), asked.question, synthesis=True, strict=True
+    )
     call.backing.count_recall(result)
     if result.synthesis is None:
         raise AgentError("there is no answer")
@@ -382,7 +396,13 @@ async def _answer(call: Call, asked: AnswerArguments) -> tuple[Answered, str]:
         answer=result.synthesis.answer,
         is_known=result.synthesis.is_known,
         citations=[
-            Cited(number=one.number, memory_id=one.memory_id, title=one.title, content=one.content)
+            Cited(
+                number=one.number,
+                external_id=one.external_id if len(result.external_ids) > 1 else None,
+                memory_id=one.memory_id,
+                title=one.title,
+                content=one.content,
+            )
             for one in result.synthesis.citations
         ],
     )

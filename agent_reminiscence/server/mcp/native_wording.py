@@ -12,6 +12,7 @@ from agent_reminiscence.exceptions import (
     CommitUnknownError,
     ConfigurationError,
     EmbeddingError,
+    ExternalIdNotFoundError,
     IdempotencyConflictError,
     InvalidInputError,
     MemoryNotFoundError,
@@ -48,7 +49,7 @@ def worded(error: ReminiscenceError) -> str:
             )
         case IdempotencyConflictError():
             return "this idempotency key was used for another call; a new call needs a new key"
-        case InvalidInputError() | QuotaExceededError():
+        case InvalidInputError() | QuotaExceededError() | ExternalIdNotFoundError():
             return str(error)
         case RedactionError():
             return "the text could not be searched for secrets, so nothing was written"

@@ -32,6 +32,8 @@ class Hit(Result):
     """A passage that was recalled."""
 
     number: int = Field(description="As in the text.")
+    external_id: str | None = Field(default=None, description="Whose memory it is from, if several were asked.")
+    also_in: list[str] | None = Field(default=None, description="Whose memories have the same words.")
     chunk_id: UUID
     memory_id: UUID
     title: str
@@ -51,6 +53,7 @@ class Hit(Result):
 class Standing(Result):
     """A statement that always holds."""
 
+    external_id: str | None = Field(default=None, description="Whose memory it is from, if several were asked.")
     memory_id: UUID
     content: str
     said_at: datetime
@@ -140,6 +143,7 @@ class Cited(Result):
     """A passage that an answer cites."""
 
     number: int
+    external_id: str | None = Field(default=None, description="Whose memory it is from, if several were asked.")
     memory_id: UUID
     title: str
     content: str

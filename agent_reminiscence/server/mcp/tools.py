@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -13,12 +13,16 @@ from pydantic import BaseModel, ConfigDict
 
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.retrieval import RetrievalResult
+from agent_reminiscence.domain.search import OwnAndShared
 from agent_reminiscence.server.access.grants import Caller, Scope
 from agent_reminiscence.server.mcp.schemas import lean_schema
 from agent_reminiscence.server.problems import ProblemError
 
 IDEMPOTENCY_KEY: Final = "agent-reminiscence/idempotency-key"
 """In `_meta` of a call: its idempotency key, for programs that repeat calls."""
+
+MEMORIES: Final = "external_ids"
+"""The argument that chooses memories, of tools that ask several."""
 
 type Context = ServerRequestContext[Any, Any]
 type CallerOf = Callable[[Context], Caller]
@@ -86,6 +90,17 @@ class Call:
         except ProblemError as problem:
             raise ToolRefusedError(problem.detail) from None
 
+    def asked(self, external_ids: Sequence[str] | None) -> str | OwnAndShared:
+        """Which memories a question is asked of: those named, of those that the credential may read; None is all.
+
+        Raises:
+            ToolRefusedError: As for `tenant`, or one may not be read.
+        """
+        try:
+            return self.caller.asked(external_ids)
+        except ProblemError as problem:
+            raise ToolRefusedError(problem.detail) from None
+
     @property
     def actor(self) -> str:
         """Who writes, as the ledger records it: the credential."""
@@ -129,16 +144,31 @@ class Tool[ArgumentsT: BaseModel, ResultT: BaseModel]:
     is_always_finished: bool = False
 
     @cached_property
+    def input_schema(self) -> dict[str, Any]:
+        """All that a call may say."""
+        return lean_schema(self.arguments)
+
+    @cached_property
     def listed(self) -> types.Tool:
-        """As `tools/list` shows it."""
+        """As `tools/list` shows it to a caller who may read one memory: without the choice of memories."""
+        properties = {name: one for name, one in self.input_schema["properties"].items() if name != MEMORIES}
         return types.Tool(
             name=self.name,
             title=self.title,
             description=self.description,
-            input_schema=lean_schema(self.arguments),
+            input_schema=self.input_schema | {"properties": properties},
             output_schema=lean_schema(self.result),
             annotations=self.annotations,
         )
+
+    def listed_for(self, caller: Caller) -> types.Tool:
+        """As `tools/list` shows it to a caller; one who may read several memories is told which these are."""
+        properties = self.input_schema["properties"]
+        if caller.external_id is None or not caller.also_reads or MEMORIES not in properties:
+            return self.listed
+        names = {"type": "string", "enum": [caller.external_id, *caller.also_reads]}
+        chosen = properties | {MEMORIES: properties[MEMORIES] | {"items": names}}
+        return self.listed.model_copy(update={"input_schema": self.input_schema | {"properties": chosen}})
 
     def is_offered_to(self, caller: Caller, memory: AgentMem) -> bool:
         """Whether `tools/list` shows it."""

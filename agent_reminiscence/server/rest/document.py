@@ -16,7 +16,8 @@ _DESCRIPTION: Final = """\
 Memory for AI agents over an append-only ledger.
 
 The credential says whose memory it is. One with the scope `memory:delegate` acts for many, and names whose in the
-header `X-External-Id`; from all others this header is refused.
+header `X-External-Id`; from all others this header is refused. A credential may name further memories, which it only
+asks; one that acts for many names them in the header `X-Also-Reads`.
 
 Bodies are JSON. Unknown fields and parameters are refused. Times are RFC 3339 with their zone. Errors are
 `application/problem+json` (RFC 9457): programs tell them apart by `type`.
@@ -56,11 +57,22 @@ _PROBLEM: Final = {
     },
 }
 
+# What may be asked of several memories.
+_QUESTIONS: Final = frozenset({"/v1/recall", "/v1/recall/stream", "/v1/answer"})
 _EXTERNAL_ID: Final = {
     "name": "X-External-Id",
     "in": "header",
     "required": False,
     "description": "Whose memory it is, percent-encoded; with the scope `memory:delegate` required, else refused.",
+    "schema": {"type": "string", "minLength": 1},
+}
+
+_ALSO_READS: Final = {
+    "name": "X-Also-Reads",
+    "in": "header",
+    "required": False,
+    "description": "Further memories that the question may be asked of, each percent-encoded, with commas between; with"
+    " the scope `memory:delegate` allowed, else refused.",
     "schema": {"type": "string", "minLength": 1},
 }
 
@@ -84,14 +96,16 @@ def make_document(routers: Sequence[APIRouter]) -> dict[str, Any]:
             "description": "A key, or a JWT. The scopes that an operation names are those that it needs.",
         }
     }
-    components["parameters"] = {"ExternalId": _EXTERNAL_ID}
-    for path in document["paths"].values():
+    components["parameters"] = {"ExternalId": _EXTERNAL_ID, "AlsoReads": _ALSO_READS}
+    for address, path in document["paths"].items():
         for operation in path.values():
             parameters = operation.setdefault("parameters", [])
             for parameter in parameters:
                 parameter["schema"] = _without_null(parameter["schema"])
             if OF_SERVER not in operation:
                 parameters.append({"$ref": "#/components/parameters/ExternalId"})
+            if address in _QUESTIONS:
+                parameters.append({"$ref": "#/components/parameters/AlsoReads"})
     _write_whole_numbers(document)
     return document
 

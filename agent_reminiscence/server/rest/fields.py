@@ -30,6 +30,7 @@ from agent_reminiscence.config.constants import (
     MAX_ENTITY_NAME_CHARACTERS,
     MAX_GRAPH_TYPE_CHARACTERS,
     MAX_ID_CHARACTERS,
+    MAX_MEMORIES_ASKED,
     MAX_RESULTS,
     MAX_TITLE_CHARACTERS,
 )
@@ -122,6 +123,8 @@ _VISIBLE: Final = r"\S"
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=MAX_ID_CHARACTERS), _identifier()]
 """A caller's own id of something."""
+Memories = Annotated[list[Id], Field(min_length=1, max_length=MAX_MEMORIES_ASKED)]
+"""Memories by whose they are."""
 Speaker = Annotated[str, StringConstraints(min_length=1, max_length=MAX_ID_CHARACTERS), _identifier(":")]
 Title = Annotated[
     str, StringConstraints(min_length=1, max_length=MAX_TITLE_CHARACTERS), _text(_VISIBLE, MAX_TITLE_CHARACTERS)

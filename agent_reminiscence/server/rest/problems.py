@@ -51,9 +51,7 @@ TABLE: Final[Mapping[type[ReminiscenceError], Told]] = {
         kind="memory-not-found",
         detail="there is no such memory, or it is archived; GET /v1/memories lists the active ones",
     ),
-    exceptions.ExternalIdNotFoundError: Told(
-        status=404, kind="nothing-stored", detail="nothing was ever stored for this tenant; check its name"
-    ),
+    exceptions.ExternalIdNotFoundError: Told(status=404, kind="nothing-stored", members=("external_id",)),
     exceptions.EntityNotFoundError: Told(
         status=404, kind="entity-not-found", detail="there is no such entity; GET /v1/graph/entities?alike= finds names"
     ),

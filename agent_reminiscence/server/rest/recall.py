@@ -20,6 +20,7 @@ from agent_reminiscence.exceptions import (
     AgentError,
     CommitUnknownError,
     ConfigurationError,
+    ExternalIdNotFoundError,
     OutcomeConflictError,
     ProfileNotFoundError,
     RedactionError,
@@ -32,6 +33,7 @@ from agent_reminiscence.server.rest.fields import (
     Flag,
     Id,
     Limit,
+    Memories,
     Moment,
     Number,
     Question,
@@ -51,6 +53,10 @@ class _Asked(Body):
     """What is asked, and which passages may answer it."""
 
     query: Question = Field(description="In any language; no operators.")
+    external_ids: Memories | None = Field(
+        default=None,
+        description="Ask only these memories, of those that the credential may read; null: all of them.",
+    )
     tiers: list[Tier] | None = Field(default=None, min_length=1, description="Search only these; null: all.")
     min_confidence: Share | None = Field(default=None, description="Only passages with at least this confidence.")
     min_match: Share | None = Field(default=None, description="Only hits with at least this `match`.")
@@ -64,7 +70,7 @@ class _Asked(Body):
 
     def arguments(self, *without: str) -> dict[str, Any]:
         """What the memory takes."""
-        fields = set(type(self).model_fields) - {"where", *without}
+        fields = set(type(self).model_fields) - {"where", "external_ids", *without}
         return self.given(*fields) | {"where": as_filter(self.where)}
 
 
@@ -91,8 +97,8 @@ class RecallQuestion(_Question):
     profile: Id | None = Field(default=None, description="Also return this standing summary.")
     run_id: Id | None = Field(
         default=None,
-        description="Record what was recalled in this run of yours, to report its outcome later; needs the scope"
-        " memory:write as well.",
+        description="Record what was recalled of your own memory in this run of yours, to report its outcome later;"
+        " needs the scope memory:write as well.",
     )
     synthesis: Flag | None = Field(
         default=None,
@@ -118,15 +124,22 @@ class Recalled(RetrievalResult):
 @router.post(
     "/recall",
     response_model=Recalled,
-    **says(Scope.READ, ProfileNotFoundError, ConfigurationError, AgentError, RedactionError),
+    **says(
+        Scope.READ,
+        ExternalIdNotFoundError,
+        ProfileNotFoundError,
+        ConfigurationError,
+        AgentError,
+        RedactionError,
+    ),
 )
-async def recall(request: Request, memory: Memory, tenant: Tenant, body: RecallQuestion) -> Response:
+async def recall(request: Request, memory: Memory, body: RecallQuestion) -> Response:
     """Find passages that answer a question, best first. Calls no model unless `synthesis` or the server asks for it."""
+    caller: Caller = request.state.caller
     if body.run_id is not None:
         # It is an event of the ledger.
-        caller: Caller = request.state.caller
         caller.require(Scope.WRITE)
-    result = await memory.retrieve_memories(tenant, **body.arguments("render"))
+    result = await memory.retrieve_memories(caller.asked(body.external_ids), **body.arguments("render"))
     _count(request, found=result.found)
     # Counts tokens.
     prompt = await asyncio.to_thread(result.as_prompt) if body.render else None
@@ -146,6 +159,7 @@ _EVENT: Final[dict[str, Any]] = {
     response_class=Response,
     **says(
         Scope.READ,
+        ExternalIdNotFoundError,
         responses={
             200: {
                 "description": "Server-sent events, whatever `Accept` says: `hit` is a hit, as in `POST /v1/recall`;"
@@ -156,9 +170,10 @@ _EVENT: Final[dict[str, Any]] = {
         },
     ),
 )
-async def stream_recall(request: Request, memory: Memory, tenant: Tenant, body: StreamQuestion) -> Response:
+async def stream_recall(request: Request, memory: Memory, body: StreamQuestion) -> Response:
     """Find all passages that have to do with a question, best first, beyond the 200 of `POST /v1/recall`."""
-    hits = _ended(memory.stream_memories(tenant, **body.arguments()))
+    caller: Caller = request.state.caller
+    hits = _ended(memory.stream_memories(caller.asked(body.external_ids), **body.arguments()))
     # What fails in the search itself is a problem with a status of its own.
     first = await anext(hits)
     _count(request, found=isinstance(first, SearchHit))
@@ -186,6 +201,7 @@ def _as_hit(found: SearchHit | int) -> bytes:
     response_model=RetrievalResult,
     **says(
         Scope.READ,
+        ExternalIdNotFoundError,
         ConfigurationError,
         AgentError,
         RedactionError,
@@ -199,16 +215,18 @@ def _as_hit(found: SearchHit | int) -> bytes:
         },
     ),
 )
-async def answer(request: Request, memory: Memory, tenant: Tenant, body: AnswerQuestion) -> Response:
+async def answer(request: Request, memory: Memory, body: AnswerQuestion) -> Response:
     """Have the configured model answer a question from what is remembered, with citations.
 
     If the model fails, the hits are returned all the same, and `omitted` says why there is no answer.
     """
+    caller: Caller = request.state.caller
+    asked = caller.asked(body.external_ids)
     if not is_stream_wanted(request):
-        result = await memory.retrieve_memories(tenant, **body.arguments(), synthesis=True)
+        result = await memory.retrieve_memories(asked, **body.arguments(), synthesis=True)
         _count(request, found=result.found)
         return as_json(result)
-    results = memory.admin.stream_answer(tenant, **body.arguments())
+    results = memory.admin.stream_answer(asked, **body.arguments())
     # What fails before a model is asked is a problem with a status of its own.
     first = await anext(results)
     _count(request, found=first.found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Final
@@ -12,6 +12,7 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
+from agent_reminiscence.config.constants import MAX_MEMORIES_ASKED
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.ownership import administrator_connection, identify, owner_transaction
 from agent_reminiscence.domain.access import KEY_PREFIX, AccessKey, AccessScope, CreatedKey, KeyGrant, is_key
@@ -47,6 +48,7 @@ class AccessKeys:
         external_id: str | int | UUID | None = None,
         *,
         scopes: Iterable[str],
+        also_reads: Iterable[str | int | UUID] = (),
         label: str | None = None,
         expires_at: datetime | None = None,
         requests_per_minute: int | None = None,
@@ -60,6 +62,8 @@ class AccessKeys:
                 tenant in each request.
             scopes: One or more of `memory:read`, `memory:write`, `memory:erase`, `memory:admin` and `memory:delegate`,
                 or their last words. None includes another.
+            also_reads: Further memories that it may ask beside that of `external_id`, up to 15, such as a team's. It
+                only asks them: all else that it may do, it does in the memory of `external_id`. Needs `memory:read`.
             label: What it is for; at most 256 characters. Keys are not erased, so put nothing personal here.
             expires_at: When it ends, with a time zone; None is never.
             requests_per_minute: Its own limit at the server; None is the server's default.
@@ -70,7 +74,7 @@ class AccessKeys:
             The key with its secret, which nothing shows again.
 
         Raises:
-            InvalidInputError: An argument is invalid, or the label or the id looks like a secret; nothing is written.
+            InvalidInputError: An argument is invalid, or the label or an id looks like a secret; nothing is written.
             RedactionError: Your redactor failed; nothing is written.
             ConfigurationError: No administrator login is known.
             StoreError: The store is unavailable.
@@ -87,8 +91,11 @@ class AccessKeys:
                 f"a key with memory:delegate acts for whomever each request names, so it cannot belong to"
                 f" external_id {tenant!r}; leave out one of them"
             )
+        beside = _also_reads(also_reads, tenant, wanted)
         name = validation.optional_identifier("label", label)
         self._scrubber.check_identifiers(external_id=tenant, label=name)
+        for one in beside:
+            self._scrubber.check_identifiers(also_reads=one)
         end = validation.optional_moment("expires_at", expires_at)
         if end is not None and end <= self._clock():
             raise InvalidInputError(f"expires_at {end.isoformat()!r} has passed; choose a later time")
@@ -102,6 +109,7 @@ class AccessKeys:
                 key_id,
                 _hash(secret),
                 external_id=tenant,
+                also_reads=beside,
                 scopes=wanted,
                 label=name,
                 requests_per_minute=rate,
@@ -116,7 +124,7 @@ class AccessKeys:
         """All keys, oldest first, also those that have expired or were revoked; none with its secret.
 
         Args:
-            external_id: Only keys that act for this one; None is all.
+            external_id: Only keys that act for this one or also read it; None is all.
             admin_dsn: As in `create`.
 
         Raises:
@@ -154,6 +162,8 @@ class AccessKeys:
 
     async def forget(self, external_id: str | int | UUID, *, admin_dsn: str | None = None) -> int:
         """Delete all keys that act for an `external_id`, which ends them, and what is stored of them.
+
+        Keys of others that also read it go on for their own memories, and read it no more.
 
         An erasure of a tenant leaves its keys, so that it can still be checked with one of them. Call this as well if
         the tenant is gone for good.
@@ -211,6 +221,29 @@ class AccessKeys:
         async with administrator_connection(administrator) as connection, owner_transaction(connection) as db:
             await self._administrators.check_database(administrator, await identify(db))
             yield db
+
+
+def _also_reads(value: object, tenant: str | None, scopes: Sequence[AccessScope]) -> tuple[str, ...]:
+    """Further memories that a key may ask, each once, in the order given."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise InvalidInputError(f"also_reads must be a list of ids, not {type(value).__name__}")
+    beside = tuple(dict.fromkeys(map(validation.external_id, value)))
+    if not beside:
+        return ()
+    if tenant is None:
+        raise InvalidInputError(
+            "also_reads is of a key that acts for one external_id; a key with memory:delegate names further memories in"
+            " each request"
+        )
+    if tenant in beside:
+        raise InvalidInputError(f"also_reads has {tenant!r}, for which the key acts already; leave it out")
+    if AccessScope.READ not in scopes:
+        raise InvalidInputError("also_reads needs the scope memory:read; without it, a key reads nothing")
+    if len(beside) >= MAX_MEMORIES_ASKED:
+        raise InvalidInputError(
+            f"also_reads names {len(beside)} memories; a key may name at most {MAX_MEMORIES_ASKED - 1} beside its own"
+        )
+    return beside
 
 
 def _hash(secret: str) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.settings import Config
-from agent_reminiscence.domain.search import LATEST, SearchRequest
+from agent_reminiscence.domain.search import LATEST, OwnAndShared, SearchRequest
 from agent_reminiscence.services import validation
 
 
@@ -39,9 +39,12 @@ def search_request(
     hits = validation.optional_number("limit", limit, maximum=constants.MAX_RESULTS)
     budget = validation.optional_number("token_budget", token_budget) or config.token_budget
     first, *beside = validation.external_ids(external_id)
+    shared = external_id if isinstance(external_id, OwnAndShared) else None
     request = SearchRequest(
         external_id=first,
         beside=tuple(beside),
+        own=validation.external_id(shared.own) if shared is not None else None,
+        skips_unknown=shared is not None and shared.skips_unknown,
         query=validation.query(query),
         limit=_limit(config, hits, budget),
         tiers=validation.tiers(tiers),

@@ -43,8 +43,11 @@ class RunOutcomes:
             # The redactor's own failure: the hits do not depend on it, and `record` says that they are not recorded.
             return
 
-    async def record(self, run_id: str, result: RetrievalResult) -> RetrievalResult:
+    async def record(self, run_id: str, result: RetrievalResult, *, only: str | None = None) -> RetrievalResult:
         """Record that a run was given the hits of a result, in the memory of each; a failure costs the record only.
+
+        Args:
+            only: Record only the hits of this memory, because the asker may not write into the others; None is all.
 
         Returns:
             The result; if some hits could not be recorded, `omitted` says how many.
@@ -52,6 +55,8 @@ class RunOutcomes:
         missing = 0
         for external_id in dict.fromkeys(hit.external_id for hit in result.hits):
             assert external_id is not None
+            if only is not None and external_id != only:
+                continue
             chunk_ids = [hit.chunk_id for hit in result.hits if hit.external_id == external_id]
             if not await self._is_recorded(RecordRecallRequest(external_id=external_id, run_id=run_id), chunk_ids):
                 missing += len(chunk_ids)

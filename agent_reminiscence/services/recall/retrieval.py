@@ -98,7 +98,7 @@ class RetrievalService:
         Raises:
             InvalidInputError: The id of the run looks like a secret, or the given vector does not fit the stored ones.
             ProfileNotFoundError: There is no such profile.
-            ExternalIdNotFoundError: One of several memories was never written.
+            ExternalIdNotFoundError: One of several memories was never written, and the request does not skip it.
         """
         if request.run_id is not None:
             self._outcomes.check(request.run_id)
@@ -109,7 +109,7 @@ class RetrievalService:
         self._note_answer(request, began_at, found=result.found)
         if request.run_id is None:
             return result
-        return await self._outcomes.record(request.run_id, result)
+        return await self._outcomes.record(request.run_id, result, only=request.own)
 
     async def _check_vector(self, embedding: Sequence[float]) -> None:
         """Refuse a given vector that does not fit the current vectors, before anything of the tenant is read."""
@@ -300,11 +300,11 @@ class RetrievalService:
         """
         if request.embedding is not None:
             vector = unit_vector(request.embedding, generation)
-            return QuestionVector(request.external_id, request.query, vector, generation, is_given=True), []
+            return QuestionVector(request.asker, request.query, vector, generation, is_given=True), []
         try:
             # The embedder may call anyone's server; and redacted questions resemble the stored texts.
             (query,) = await self._scrubber.scrub_texts([request.query])
-            tenant = request.external_id
+            tenant = request.asker
             made = None
             if not await self._embedding.embeds_locally(generation):
                 # Whom it names is known only once the texts have been read, and a server may be slow.

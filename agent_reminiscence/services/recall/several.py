@@ -22,6 +22,7 @@ import numpy as np
 from agent_reminiscence.apart import run_all_apart
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.search import SearchRequest
+from agent_reminiscence.exceptions import ExternalIdNotFoundError
 from agent_reminiscence.services.recall.best_rows import NOTHING_FOUND
 from agent_reminiscence.services.recall.graph_list import merged_graph
 from agent_reminiscence.services.recall.hearing import QuestionVector, also_called, languages_of
@@ -51,13 +52,15 @@ class SeveralSearch:
             requests: One for each memory, which differ in nothing else; in an order of their own.
 
         Raises:
-            ExternalIdNotFoundError: One of them was never written.
+            ExternalIdNotFoundError: One of them was never written, and the requests do not skip it.
             OtherVectorsError: Their vectors do not belong to `generation`.
             EmbeddingError: The question had to be embedded, and that failed.
         """
         known = self._hearing.remembered(*requests)
         guessed = await self._hearing.read(requests[0], known)
-        surveyed = await _few_at_once([self._search.survey(one, guessed, generation) for one in requests])
+        surveys = [_if_known(one, self._search.survey(one, guessed, generation)) for one in requests]
+        surveyed = _known(await _few_at_once(surveys))
+        requests = [one.request for one in surveyed]
         streams = [one.stream for one in surveyed]
         if all(stream.days is None for stream in streams):
             return Found(NOTHING_FOUND)
@@ -67,7 +70,8 @@ class SeveralSearch:
         for one in surveyed:
             counts.update(one.counts)
         heard = await self._hearing.hear(question, asked, counts, streams)
-        reads = await _few_at_once([self._read(one, heard, generation) for one in surveyed])
+        readers = [_if_known(one.request, self._read(one, heard, generation)) for one in surveyed]
+        reads = _known(await _few_at_once(readers))
         readings = [read.reading for read in reads if read.reading is not None and len(read.reading.texts.entries)]
         standing = merged_standing([read.standing for read in reads])
         graph = merged_graph([read.graph for read in reads])
@@ -80,6 +84,20 @@ class SeveralSearch:
         # No transaction is open meanwhile: the graph has its own deadline, and perhaps its own server.
         reached = None if surveyed.named is None else await self._search.graph.reach(surveyed.named)
         return await self._search.read(surveyed.request, heard, reached, generation)
+
+
+async def _if_known[T](request: SearchRequest, work: Coroutine[Any, Any, T]) -> T | None:
+    """What is read of a memory; None if it is unknown and the request skips it."""
+    try:
+        return await work
+    except ExternalIdNotFoundError:
+        if not request.skips_unknown:
+            raise
+        return None
+
+
+def _known[T](found: Sequence[T | None]) -> list[T]:
+    return [one for one in found if one is not None]
 
 
 def _terms(asked: Asked) -> list[str]:

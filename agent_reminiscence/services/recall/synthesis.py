@@ -138,14 +138,14 @@ class SynthesisService:
         now = request.as_of or self._clock()
         meter = None
         try:
-            limits = await self._budget.limits(request.external_id)
+            limits = await self._budget.limits(request.asker)
             if limits is None:
                 if strict:
                     raise OutOfTokensError
                 return _without(found, "synthesis_limit")
             # Redacted like stored texts: nobody means to send a key to a model's provider.
             (question,) = await self._scrubber.scrub_texts([request.query])
-            async with self._budget.metered(request.external_id, AGENT) as meter:
+            async with self._budget.metered(request.asker, AGENT) as meter:
                 answered = await run_agent(
                     retriever_agent(),
                     make_prompt(deps, found, question, now),

@@ -186,7 +186,7 @@ class _House:
         """Nothing of hers was written, changed or removed."""
         assert await self.rows() == self.hers.rows
 
-    async def stranger(self, name: str) -> _Stranger:
+    async def stranger(self, name: str, *, also_reads: Sequence[str] = ()) -> _Stranger:
         """Somebody with a key of their own, and a memory about the same matters."""
         made = await self.memory.create_active_memory(
             name, "Plan", "Maria lives in Porto.\n\nMaria knows Piet Bakker.", key="plan", actor="bot", language="en"
@@ -199,7 +199,10 @@ class _House:
         gone = await self.memory.create_active_memory(name, "Note", "The kettle is on.")
         await self.memory.admin.erase(name, memory_id=gone.id)
         key = await self.memory.admin.keys.create(
-            name, scopes=_TENANT_SCOPES, admin_dsn=dsn(self.test_server.administrator(self.database))
+            name,
+            scopes=_TENANT_SCOPES,
+            also_reads=also_reads,
+            admin_dsn=dsn(self.test_server.administrator(self.database)),
         )
         return _Stranger(name, key.secret, self.hers.ids)
 
@@ -444,6 +447,8 @@ def _bodies(hers: _Hers, upload: bytes, caller: str) -> dict[str, Sequence[Any]]
     asked: list[dict[str, Any]] = [
         {"query": _QUESTION},
         {"query": f"{_MARK} {_NAMES[0]}", "limit": 100},
+        {"query": _QUESTION, "external_ids": [_HER]},
+        {"query": _QUESTION, "external_ids": [caller, _HER]},
         {"query": _QUESTION, "as_of": _LATER, "known_at": _LATER},
         *({"query": _QUESTION, "where": where} for where in _wheres(hers)),
     ]
@@ -561,6 +566,42 @@ async def test_the_operations_answer_with_nothing_of_another_tenant(house: _Hous
                 assert answer.status_code == 404, (request.route, answer.text)
             if request.route[0] != "GET":
                 joe.learns(answer.request)
+    await house.assert_untouched()
+
+
+@pytest.mark.promise
+async def test_a_key_of_two_memories_answers_with_nothing_of_a_third(house: _House) -> None:
+    """It asks the second and does nothing else with it: no other answer has a word of it, and nothing is written."""
+    canary = "zylphra"
+    team = await house.stranger("a-team")
+    await house.memory.create_active_memory("a-team", "Deploys", f"Maria lives in {canary}, the team says.")
+    before = await house.memory.ledger.head(team.external_id)
+    ann = await house.stranger("ann", also_reads=[team.external_id])
+    told, owners = set(), {ann.external_id, team.external_id}
+    async with house.served.with_token(ann.secret) as client:
+        exported = (await client.get("/v1/export")).content
+        for request in _operations(house.hers, exported, ann.external_id):
+            answer = await request.send(client)
+            assert not ann.leaks(answer), (request.route, request.target, answer.text)
+            assert answer.status_code < 500, (request.route, answer.text)
+            is_question = request.route[1] in {"/v1/recall", "/v1/recall/stream", "/v1/answer"}
+            expected = owners if is_question else {ann.external_id}
+            assert set(_OWNERS.findall(answer.text)) <= expected, (request.route, answer.text)
+            if canary in _text_of_answer(answer):
+                told.add(request.route[1])
+            if is_question and _HER in (request.json or {}).get("external_ids", ()):
+                assert (answer.status_code, kind_of(answer)) == (403, "forbidden"), (request.route, answer.text)
+            if request.route[0] != "GET":
+                ann.learns(answer.request)
+        for tool, several in _arguments(house.hers)[NATIVE].items():
+            for arguments in several:
+                answer = await _call(client, NATIVE, "tools/call", name=tool, arguments=arguments)
+                assert not ann.leaks(answer), (tool, answer.text)
+                if canary in answer.text:
+                    told.add(tool)
+                ann.learns(answer.request)
+    assert told == {"/v1/recall", "/v1/recall/stream", "/v1/answer", "recall", "answer"}
+    assert await house.memory.ledger.head(team.external_id) == before
     await house.assert_untouched()
 
 

@@ -98,6 +98,20 @@ async def test_a_client_of_each_era_uses_the_tools(
 
 
 @pytest.mark.thorough
+async def test_a_further_memory_is_asked_and_not_written(
+    variables: Mapping[str, str], config: Callable[..., Config]
+) -> None:
+    """What the client remembers is in its own."""
+    async with AgentMem(config()) as memory:
+        await memory.create_active_memory("team", "Tea", "The team drinks green tea.")
+        async with started(variables, "auto", "--also-reads", "team") as client:
+            await remember(client, "Ida drinks black tea.")
+            found, _ = await call(client, "recall", query="Who drinks tea?")
+        assert {hit["external_id"] for hit in found["hits"]} == {"ida", "team"}
+        assert await memory.ledger.head("team") == 1
+
+
+@pytest.mark.thorough
 async def test_two_programs_at_once_write_to_one_memory(variables: Mapping[str, str]) -> None:
     """Nothing is lost between two clients, each with a process of its own; another tenant sees none of it.
 
@@ -200,6 +214,11 @@ def test_the_embedded_server_stops_with_it() -> None:
         (("--external-id", "ida", "--scope", "read,admin"), "--scope 'admin' is unknown; choose from read, write"),
         (("--external-id", "ida", "--tools", "marmalade"), "tools 'marmalade' are unknown; choose one of native"),
         (("--external-id", " ida"), "' ida' begins or ends with a space"),
+        (("--external-id", "ida", "--also-reads", " team"), "' team' begins or ends with a space"),
+        (
+            ("--external-id", "ida", *(word for number in range(16) for word in ("--also-reads", str(number)))),
+            "--also-reads names 16 memories; one question may be asked of at most 16",
+        ),
         ((), "--external-id"),
     ],
 )

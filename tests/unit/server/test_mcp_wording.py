@@ -29,8 +29,8 @@ _MADE = {
     "RunNotFoundError": exceptions.RunNotFoundError("tenant-a", "run-1"),
     "VersionConflictError": exceptions.VersionConflictError("tenant-a", _ID, 1, 2),
 }
-# Their messages are for whoever makes the call: they name an argument or a limit.
-_TOLD_AS_THEY_ARE = {"InvalidInputError", "QuotaExceededError"}
+# Their messages are for whoever makes the call: they name an argument, one of its values, or a limit.
+_TOLD_AS_THEY_ARE = {"ExternalIdNotFoundError", "InvalidInputError", "QuotaExceededError"}
 
 
 def _kinds(kind: type[ReminiscenceError]) -> Iterator[type[ReminiscenceError]]:
@@ -62,6 +62,8 @@ def test_what_the_caller_did_wrong_is_told_as_it_is() -> None:
     assert worded(exceptions.InvalidInputError("content must not be empty")) == "content must not be empty"
     quota = exceptions.QuotaExceededError("tenant-a", "max_active_memories", 10, 11, "archive some")
     assert worded(quota) == str(quota)
+    unknown = exceptions.ExternalIdNotFoundError("team-red")
+    assert "'team-red'" in worded(unknown)
 
 
 def test_an_argument_that_is_no_id_is_told_without_a_character_of_it() -> None:

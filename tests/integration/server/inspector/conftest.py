@@ -36,6 +36,7 @@ class Keys:
         "neighbour": Grant(
             subject="k5", scopes=frozenset({Scope.READ, Scope.WRITE, Scope.ERASE}), external_id="neighbour"
         ),
+        "member": Grant(subject="k8", scopes=frozenset({Scope.READ}), external_id="member", also_reads=(MILL,)),
         "nobody": Grant(subject="k6", scopes=frozenset({Scope.READ, Scope.WRITE, Scope.ERASE}), external_id=EMPTY),
         "hostile": Grant(subject="k7", scopes=frozenset(Scope) - {Scope.DELEGATE}, external_id=HOSTILE),
     }

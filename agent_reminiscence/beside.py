@@ -9,7 +9,8 @@ from uuid import UUID
 from agent_reminiscence.config.constants import MAX_MEMORIES_ASKED
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.retrieval import RetrievalResult
-from agent_reminiscence.exceptions import ExternalIdNotFoundError, InvalidInputError
+from agent_reminiscence.domain.search import OwnAndShared
+from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 
 type ExternalId = str | int | UUID
@@ -47,7 +48,7 @@ async def retrieve_beside(
     """Ask an own memory and shared ones, ranked as one. The own one may be unknown: a new user has nothing yet.
 
     Args:
-        arguments: As for `retrieve_memories`.
+        arguments: As for `retrieve_memories`. With `run_id`, only the own memory records its hits.
 
     Raises:
         ExternalIdNotFoundError: Nothing was ever stored for one of `shared`.
@@ -58,21 +59,18 @@ async def retrieve_beside(
     if not others:
         return await memory.retrieve_memories(own, query, **arguments)
     tenant = validation.external_id(own)
-    try:
-        return await memory.retrieve_memories([tenant, *others], query, **arguments)
-    except ExternalIdNotFoundError as error:
-        if error.external_id != tenant:
-            raise
-    result = await retrieve_shared(memory, others, query, **arguments)
-    # So that renderings name the memory, as they will once the own one has something.
-    return result.model_copy(update={"external_ids": (tenant, *others)})
+    asked = OwnAndShared(own=tenant, asked=(tenant, *others), may_be_unknown=(tenant,))
+    return await memory.retrieve_memories(asked, query, **arguments)
 
 
-async def retrieve_shared(memory: AgentMem, shared: SharedIds, query: str, **arguments: Any) -> RetrievalResult:
+async def retrieve_shared(
+    memory: AgentMem, own: ExternalId, shared: SharedIds, query: str, **arguments: Any
+) -> RetrievalResult:
     """Ask shared memories alone, ranked as one.
 
     Args:
-        shared: At least one.
+        own: Who asks. What the question costs is counted there.
+        shared: At least one besides `own`.
         arguments: As for `retrieve_memories`.
 
     Raises:
@@ -80,11 +78,11 @@ async def retrieve_shared(memory: AgentMem, shared: SharedIds, query: str, **arg
         InvalidInputError: As for `shared_ids` and `retrieve_memories`.
         StoreError: The store is unavailable.
     """
-    others = shared_ids(shared)
-    if len(others) == 1 and not await memory.ledger.head(others[0]):
-        # Asked alone, it would only have no hits, and nobody would notice that it is mistyped.
-        raise ExternalIdNotFoundError(others[0])
-    return await memory.retrieve_memories(others, query, **arguments)
+    tenant = validation.external_id(own)
+    asked = OwnAndShared(own=tenant, asked=shared_ids(shared, tenant))
+    result = await memory.retrieve_memories(asked, query, **arguments)
+    # Renderings name the memory also where only one is shared.
+    return result.model_copy(update={"external_ids": (tenant, *asked)})
 
 
 def _checked(external_id: object) -> str:

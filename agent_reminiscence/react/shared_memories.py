@@ -44,16 +44,15 @@ class SharedMemories:
             ExternalIdNotFoundError: Nothing was ever stored for one of them.
             StoreError: The store is unavailable.
         """
-        others = self.beside(self._scope(user, collection))
-        if not others:
+        own = self._scope(user, collection)
+        if not self.beside(own):
             return None
-        result = await retrieve_shared(
+        return await retrieve_shared(
             self._memory,
-            others,
+            own,
+            self._shared,
             query[:MAX_QUESTION_CHARACTERS],
             token_budget=self._token_budget,
             min_match=None if is_asked else "found",
             synthesis=False,
         )
-        # Renderings name the memory also where only one is shared.
-        return result.model_copy(update={"external_ids": (self._scope(user, collection), *others)})

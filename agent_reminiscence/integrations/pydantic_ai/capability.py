@@ -97,7 +97,7 @@ class Reminiscence(AbstractCapability[Any]):
         opens_memory: Whether this opens `memory` itself: for a run, or for as long as `async with agent:` lasts.
 
     Raises:
-        ConfigurationError: An argument has a value that is not allowed, or `learn` is combined with `shared`.
+        ConfigurationError: An argument has a value that is not allowed.
         InvalidInputError: `shared` is not a list of `external_id`s, or too long; or when a run begins: `external_id`
             gave none.
         ExternalIdNotFoundError: In a run: nothing was ever stored for one of `shared`.
@@ -141,11 +141,6 @@ class Reminiscence(AbstractCapability[Any]):
         if self.outcome is not None and not self.learn:
             raise ConfigurationError("outcome is asked only with learn=True; pass both or neither")
         own = None if callable(self.external_id) else _check_tenant(self.external_id)
-        if self.learn and (callable(self.shared) or self.shared):
-            raise ConfigurationError(
-                "learn=True records in a memory which of its passages a run was shown, and shared memories are never"
-                " written; leave out learn or shared"
-            )
         if not callable(self.shared):
             self.shared = shared_ids(self.shared, own)
         self._seat = Seat(self.memory, is_owned=self.opens_memory)

@@ -52,7 +52,7 @@ class SeveralSearch:
             requests: One for each memory, which differ in nothing else; in an order of their own.
 
         Raises:
-            ExternalIdNotFoundError: One of them was never written, and the requests do not skip it.
+            ExternalIdNotFoundError: One of them was never written, and must not be unknown.
             OtherVectorsError: Their vectors do not belong to `generation`.
             EmbeddingError: The question had to be embedded, and that failed.
         """
@@ -87,11 +87,11 @@ class SeveralSearch:
 
 
 async def _if_known[T](request: SearchRequest, work: Coroutine[Any, Any, T]) -> T | None:
-    """What is read of a memory; None if it is unknown and the request skips it."""
+    """What is read of a memory; None if it is unknown, and may be."""
     try:
         return await work
     except ExternalIdNotFoundError:
-        if not request.skips_unknown:
+        if request.external_id not in request.may_be_unknown:
             raise
         return None
 

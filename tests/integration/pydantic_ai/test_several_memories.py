@@ -11,7 +11,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from agent_reminiscence import AgentMem, InvalidInputError, MemoryNotFoundError
-from agent_reminiscence.exceptions import ConfigurationError, ExternalIdNotFoundError
+from agent_reminiscence.exceptions import ExternalIdNotFoundError
 from agent_reminiscence.integrations.pydantic_ai import Reminiscence
 
 _DEPLOYS = "We deploy on Thursdays, never before a holiday."
@@ -178,10 +178,15 @@ def test_the_own_memory_and_repetitions_count_once(memory: AgentMem) -> None:
     assert made.shared == tuple(names)
 
 
-def test_runs_are_not_scored_in_memories_that_are_never_written(memory: AgentMem) -> None:
-    """What a run was shown is recorded in the memory that it is from."""
-    with pytest.raises(ConfigurationError, match="leave out learn or shared"):
-        Reminiscence(memory, external_id="ana", shared=["team-red"], learn=True)
+async def test_a_run_is_scored_in_the_own_memory_only(memory: AgentMem) -> None:
+    """Shared memories are never written, not even with how a run ended."""
+    await _remember_all(memory)
+    shared = await memory.ledger.head("team-red")
+
+    await _ask(memory, Model(), shared=["team-red"], learn=True)
+
+    assert len(await memory.ledger.read("ana", kinds=["memory.outcome"])) == 1
+    assert await memory.ledger.head("team-red") == shared
 
 
 def test_a_file_may_name_shared_memories() -> None:

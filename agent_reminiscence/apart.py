@@ -10,7 +10,7 @@ from a cancellation that was asked for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 
@@ -60,6 +60,17 @@ async def run_all_apart[T](*works: Coroutine[Any, Any, T]) -> list[T]:
     if any(task.cancelled() for task in tasks):
         raise UnrequestedCancellationError
     return [task.result() for task in tasks]
+
+
+async def run_some_apart[T](works: Sequence[Callable[[], Coroutine[Any, Any, T]]], *, at_once: int) -> list[T]:
+    """As `run_all_apart`, at most `at_once` of them at the same time; what has not begun at a failure never does."""
+    places = asyncio.Semaphore(at_once)
+
+    async def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        async with places:
+            return await work()
+
+    return await run_all_apart(*map(run, works))
 
 
 async def _end(tasks: list[asyncio.Task[Any]]) -> None:

@@ -502,8 +502,8 @@ class AgentMem:
         Args:
             external_id: Whose memory; or several, up to 16, such as `["ana", "team-red"]`. Each is read under its own
                 row security, and all are ranked as one. Each hit says whose it is, and words that several have are one
-                hit. The order means nothing. One that nothing was ever stored for is an error, where it is asked with
-                others.
+                hit. Their order does not matter, but that the first one pays for what a model answers. One that nothing
+                was ever stored for is an error, where it is asked with others.
             query: At most 20,000 characters, in any language; there are no query operators.
             limit: Maximum number of hits, 1 to 200; None is the configured default: 10, or with `token_budget` as many
                 as fit, up to 100.
@@ -549,6 +549,8 @@ class AgentMem:
         """
         with self._telemetry.operation("retrieve_memories") as operation:
             parts = self._ready()
+            if operation.is_recording:
+                operation.note(**self._scrubber.quotable_memories(validation.external_ids(external_id)))
             request = search_request(
                 self._config,
                 external_id,
@@ -566,8 +568,6 @@ class AgentMem:
                 run_id=run_id,
             )
             is_strict = validation.flag("strict", strict)
-            if operation.is_recording:
-                operation.note(**self._scrubber.quotable_memories(request.external_ids))
             operation.note(limit=request.limit, tiers=tuple(request.tiers))
             operation.quote(query=self._quotable(request.query))
             answers = parts.services.synthesis

@@ -99,7 +99,7 @@ class Passage:
 
 
 type Search = Callable[[str], Awaitable[RetrievalResult]]
-type ReadAround = Callable[[UUID, Sequence[UUID]], Awaitable[Sequence[SearchHit]]]
+type ReadAround = Callable[[Passage], Awaitable[Sequence[SearchHit]]]
 
 
 @dataclass(slots=True)
@@ -108,7 +108,8 @@ class RetrieverDeps:
 
     Attributes:
         search: Recall with the caller's filters.
-        read_around: Chunks of a memory and their neighbours, in the order of the text, with the caller's filters.
+        read_around: The chunks that a passage rests on and their neighbours in its memory, in the order of the text,
+            with the caller's filters.
         names_memory: Whether passages are shown with whose they are.
         passages: What was shown so far, by number.
         shown: The step of the run at which each was first shown, by number; 0 is the prompt.
@@ -143,7 +144,7 @@ class RetrieverDeps:
         names = {entity.id: entity.name for entity in found.entities}
         new = [one for one in found.relationships if _says_something(one, names) and one.id not in self._relationships]
         self._relationships |= {one.id for one in new[:_SHOWN_RELATIONSHIPS]}
-        return [_as_row(one, names) for one in new[:_SHOWN_RELATIONSHIPS]]
+        return [_as_row(one, names, names_memory=self.names_memory) for one in new[:_SHOWN_RELATIONSHIPS]]
 
     def number_of(self, hit: SearchHit) -> int | None:
         """The number of a hit that was shown; None for another."""
@@ -275,7 +276,7 @@ async def show_around(context: RunContext[RetrieverDeps], ref: Annotated[int, Fi
     if not deps.was_shown(ref, context.run_step):
         raise ModelRetry(f"no passage has the number {ref}; choose one that you were shown")
     passage = deps.passages[ref]
-    hits = await deps.read_around(passage.memory_id, passage.sources)
+    hits = await deps.read_around(passage)
     if {hit.chunk_id for hit in hits} <= {passage.chunk_id}:
         return "nothing is stored around this passage"
     return framed("passages", deps.show_hits(hits, context.run_step))
@@ -291,13 +292,15 @@ def _says_something(relationship: RelationshipHit, names: Mapping[UUID, str]) ->
     return is_of_names and (relationship.type != TOGETHER or bool((relationship.description or "").strip()))
 
 
-def _as_row(relationship: RelationshipHit, names: Mapping[UUID, str]) -> Mapping[str, Any]:
+def _as_row(relationship: RelationshipHit, names: Mapping[UUID, str], *, names_memory: bool) -> Mapping[str, Any]:
     row = {
         "trust": "model",
         "from": names[relationship.from_id],
         "type": relationship.type,
         "to": names[relationship.to_id],
     }
+    if names_memory:
+        row["memory"] = relationship.external_id
     says = cut((relationship.description or "").strip(), _SHOWN_DESCRIPTION_CHARACTERS)[0]
     return row | ({"says": says} if says else {})
 

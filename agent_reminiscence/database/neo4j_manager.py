@@ -51,6 +51,8 @@ _ALREADY_THERE = frozenset(
 )
 # What CREATE CONSTRAINT answers if the server died between creating the constraint's index and the constraint.
 _NAME_TAKEN = "Neo.ClientError.Schema.IndexWithNameAlreadyExists"
+# What DROP INDEX answers if a constraint owns the index.
+_OWNED = "Neo.DatabaseError.Schema.IndexDropFailed"
 
 
 class SchemaExistsError(StoreError):
@@ -59,6 +61,10 @@ class SchemaExistsError(StoreError):
 
 class SchemaNameTakenError(StoreError):
     """An index with the name of the constraint to be created exists, and no constraint owns it."""
+
+
+class SchemaDropError(StoreError):
+    """An index could not be dropped: a constraint owns it."""
 
 
 class CypherExecutor:
@@ -328,6 +334,8 @@ class Neo4jManager:
             return SchemaExistsError(f"Neo4j has this constraint or index already ({code})")
         if code == _NAME_TAKEN:
             return SchemaNameTakenError(f"Neo4j has an index of this name that belongs to no constraint ({code})")
+        if code == _OWNED:
+            return SchemaDropError(f"Neo4j does not drop an index that belongs to a constraint ({code})")
         if error.is_retryable() or code.startswith("Neo.TransientError."):
             return StoreUnavailableError(f"Neo4j at {self._where} is not ready ({code})")
         return StoreError(f"Neo4j refused a statement ({code})")

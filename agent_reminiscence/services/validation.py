@@ -6,6 +6,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -70,10 +71,13 @@ def external_id(value: object) -> str:
 
 
 def external_ids(value: object) -> tuple[str, ...]:
-    """One tenant key or several, each once, in the order given; as `external_id`."""
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Collection):
+    """One tenant key or several, as `external_id`, each once: in the order given, or sorted if they are a set."""
+    if isinstance(value, str | bytes | bytearray | memoryview | Mapping) or not isinstance(value, Collection):
         return (external_id(value),)
     found = tuple(dict.fromkeys(map(external_id, value)))
+    if isinstance(value, AbstractSet):
+        # A set has no first one, which would pay.
+        found = tuple(sorted(found))
     if not found:
         raise InvalidInputError("external_id names no memory: pass at least one")
     if len(found) > constants.MAX_MEMORIES_ASKED:

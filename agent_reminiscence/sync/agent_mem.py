@@ -371,8 +371,8 @@ class AgentMem(Lifecycle):
         Args:
             external_id: Whose memory; or several, up to 16, such as `["ana", "team-red"]`. Each is read under its own
                 row security, and all are ranked as one. Each hit says whose it is, and words that several have are one
-                hit. The order means nothing. One that nothing was ever stored for is an error, where it is asked with
-                others.
+                hit. Their order does not matter, but that the first one pays for what a model answers. One that nothing
+                was ever stored for is an error, where it is asked with others.
             query: At most 20,000 characters, in any language; there are no query operators.
             limit: Maximum number of hits, 1 to 200; None is the configured default: 10, or with `token_budget` as many
                 as fit, up to 100.

@@ -307,7 +307,7 @@ class _Entry:
         self.is_partly_outdated = passage.is_partly_outdated
         self.day = day_of(passage.start)
         title = one_clean_line(passage.title, MAX_SHOWN_TITLE)
-        self.group = (passage.memory, self.day, title)
+        self.group = (passage.whose, passage.memory, self.day, title)
         self.dated = with_weekday(self.day) + ("" if passage.whose is None else f", {_memory_of(passage.whose)}")
         self.heading = self.dated + (f", {title}" if title else "")
         self.conclusion = f"concluded from {title or 'untitled'}"
@@ -437,8 +437,12 @@ class _Page:
         if sum(line_costs(lines)) > left:
             left -= self._count(_CUT)
             costs = list(accumulate(line_costs(lines)))
-            lines = [*lines[: sum(cost <= left for cost in costs)], _CUT]
-        if len(lines) > 2 or (len(lines) == 2 and lines[1] != _CUT):
+            lines = lines[: sum(cost <= left for cost in costs)]
+            # A heading alone says nothing.
+            while lines and not lines[-1].startswith(_MORE):
+                lines.pop()
+            lines += [_CUT] if lines else []
+        if lines:
             self.summary = lines
             self._fence = backticks
             self.cost = self._frame_cost(backticks) + before + sum(line_costs(lines))

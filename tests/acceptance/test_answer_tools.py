@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from pydantic_ai.messages import ModelRequest, ToolReturnPart, UserPromptPart
 
 from agent_reminiscence import AgentMem, AgentModels, Config, Filter, RetrievalResult
+from agent_reminiscence.agents.memory_retriever import Passage
 from agent_reminiscence.config.constants import MAX_CHUNK_TOKENS, TIERS, Tier
 from agent_reminiscence.domain.search import LATEST, SearchRequest
 from agent_reminiscence.services.recall.neighbours import MAX_NEIGHBOURS, NEIGHBOUR_REACH
@@ -231,10 +233,12 @@ async def test_nobody_reads_around_a_passage_of_somebody_else(config: MakeConfig
         (hit,) = (await asking.memory.retrieve_memories("agent-2", _QUESTION, limit=1)).hits
 
         for moment in (None, _START + timedelta(hours=1)):
-            theirs = await read(_request("agent-2", as_of=moment)).read_around(hit.memory_id, [hit.chunk_id])
-            mine = await read(_request("agent-1", as_of=moment)).read_around(hit.memory_id, [hit.chunk_id])
+            passage = Passage(hit.memory_id, hit.chunk_id, hit.title, hit.content, (hit.chunk_id,), hit.external_id)
+            theirs = await read(_request("agent-2", as_of=moment)).read_around(passage)
+            mine = await read(_request("agent-1", as_of=moment)).read_around(passage)
+            named = await read(_request("agent-1", as_of=moment)).read_around(replace(passage, external_id="agent-1"))
             assert [one.content.strip() for one in theirs] == list(_LOG[2:9])
-            assert mine == []
+            assert mine == named == []
 
 
 async def test_around_a_fact_stand_the_passages_it_was_concluded_from(config: MakeConfig) -> None:

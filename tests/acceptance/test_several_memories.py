@@ -6,17 +6,21 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent_reminiscence import AgentMem, Config, Filter, RetrievalResult, SearchHit
+from agent_reminiscence.agents.memory_retriever import Passage
+from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.exceptions import ExternalIdNotFoundError, InvalidInputError, ProfileNotFoundError
 from agent_reminiscence.services.recall.searching import Search
 from agent_reminiscence.text.tokens import count_tokens
 from tests.conftest import TEST_DIMENSION
 from tests.support.fakes import SetClock
 from tests.support.openings import openings_of
+from tests.support.rendered import read_rendering
 
 _NOW = datetime(2026, 12, 1, 12, tzinfo=UTC)
 _DAY = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -111,6 +115,62 @@ async def test_large_memories_are_ranked_with_small_ones(config: Callable[..., C
 
     agreeing = [len(set(whole[:3]) & set(others[:5])) for whole, *more in first.values() for others in more]
     assert sum(agreeing) >= 0.9 * 3 * len(agreeing)
+
+
+async def test_a_memory_in_which_nothing_is_admitted_still_says_how_rare_words_are(
+    config: Callable[..., Config],
+) -> None:
+    """Whether it is ranked whole or in part: "kraken" is common in the team's, though none of that may be a hit."""
+    async with AgentMem(config(worker=False), clock=SetClock(_NOW)) as memory:
+        for number in range(60):
+            text = f"The kraken was seen at pier {number}."
+            await memory.create_active_memory("team", "Log", text, metadata={"of": "team"})
+        await memory.create_active_memory(
+            "ana", "Log", "A kraken is no squid.\n\nA lobster is red.", metadata={"of": "ana"}
+        )
+        scores = []
+        for whole in (10_000, 0):
+            openings_of(memory)._whole_max_chunks = whole
+            found = await memory.retrieve_memories(
+                ["ana", "team"], "Is the kraken a lobster?", where=Filter(metadata={"of": "ana"})
+            )
+            scores.append({hit.content.strip(): hit.match for hit in found.hits})
+
+    for of_one in scores:
+        assert of_one["A kraken is no squid."] < of_one["A lobster is red."] - 0.2
+
+
+async def test_copies_of_one_memory_are_told_apart(memory: AgentMem, tmp_path: Path) -> None:
+    """What is imported twice has the same ids in both; headings and the tools of a model go by whose it is."""
+    note = await memory.create_active_memory("template", "Deploys", "We deploy on Thursdays.")
+    await memory.admin.export("template", tmp_path / "template.jsonl")
+    for external_id, line in (("ana", "Ana deploys by hand."), ("ben", "Ben deploys by robot.")):
+        await memory.admin.import_(tmp_path / "template.jsonl", external_id)
+        await memory.update_active_memory(external_id, note.id, append=line)
+
+    found = await memory.retrieve_memories(["ana", "ben"], "Who deploys by robot, who by hand?")
+
+    shown = {one.text.strip(): one.whose for one in read_rendering(found.as_prompt())}
+    assert (shown["Ana deploys by hand."], shown["Ben deploys by robot."]) == ("ana", "ben")
+    read = memory._ready().services.synthesis.retriever_deps
+    request = SearchRequest(external_id="ana", beside=("ben",), query="Who?", limit=1)
+    for hit in found.hits:
+        passage = Passage(hit.memory_id, hit.chunk_id, hit.title, hit.content, (hit.chunk_id,), hit.external_id)
+        around = await read(request).read_around(passage)
+        assert {one.external_id for one in around} == {hit.external_id}
+
+
+async def test_what_another_says_is_not_newer(memory: AgentMem) -> None:
+    """Two users have two favourite colours; only of one's own statements the newer one counts."""
+    for external_id, colour, day in (("ana", "red", _DAY), ("ben", "blue", _DAY + timedelta(days=3))):
+        await memory.create_active_memory(
+            external_id, "Likes", f"user: My favourite colour is {colour}.", occurred_at=day
+        )
+
+    found = await memory.retrieve_memories(["ana", "ben"], "What is my favourite colour?")
+
+    assert len(found.hits) == 2
+    assert [hit.later for hit in found.hits] == [None, None]
 
 
 async def test_the_order_of_the_memories_means_nothing(memory: AgentMem) -> None:

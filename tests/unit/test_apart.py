@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
-from agent_reminiscence.apart import UnrequestedCancellationError, run_all_apart, run_apart
+from agent_reminiscence.apart import UnrequestedCancellationError, run_all_apart, run_apart, run_some_apart
 
 
 async def _fail_at_once() -> None:
@@ -167,3 +168,26 @@ async def test_who_is_cancelled_while_others_end_is_cancelled_and_not_told_of_a_
         await task
     assert task.cancelled()
     assert (ended, seen) == ([True], [1])
+
+
+async def test_a_few_run_at_a_time_and_what_has_not_begun_never_does() -> None:
+    """A failure leaves no coroutine behind that was made and not awaited."""
+    running = most = begun = 0
+
+    async def work(number: int) -> int:
+        nonlocal running, most, begun
+        begun += 1
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        if number == 5:
+            raise ValueError("the sixth")
+        return number
+
+    assert await run_some_apart([partial(work, number) for number in range(5)], at_once=2) == list(range(5))
+    assert most == 2
+    begun = 0
+    with pytest.raises(ValueError, match="the sixth"):
+        await run_some_apart([partial(work, number) for number in range(5, 20)], at_once=2)
+    assert begun < 15

@@ -29,7 +29,7 @@ from agent_reminiscence.services.runtime import Runtime
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
-    from agent_reminiscence.agents.memory_retriever import RetrievalAnswer, RetrieverDeps
+    from agent_reminiscence.agents.memory_retriever import Passage, RetrievalAnswer, RetrieverDeps
 
 AGENT: Final = "profile_writer"
 # With fewer tokens a model could not even read the question and a passage.
@@ -145,8 +145,8 @@ class ProfileWriter:
         async def search(query: str) -> RetrievalResult:
             return writing.show(await self._retrieval.retrieve(replace(request, query=validation.query(query))))
 
-        async def read_around(memory_id: UUID, chunk_ids: Sequence[UUID]) -> Sequence[SearchHit]:
-            return writing.show_hits(await self._neighbours.read(request, memory_id, chunk_ids))
+        async def read_around(passage: Passage) -> Sequence[SearchHit]:
+            return writing.show_hits(await self._neighbours.read(request, passage.memory_id, passage.sources))
 
         deps = RetrieverDeps(search=search, read_around=read_around)
         answered = await run_agent(

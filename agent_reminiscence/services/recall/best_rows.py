@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_reminiscence.apart import run_all_apart
+from agent_reminiscence.apart import run_some_apart
 from agent_reminiscence.database.connection import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.history import HistoryRepository
@@ -29,7 +30,7 @@ from agent_reminiscence.services.recall.joint_numbers import joint_number, own, 
 from agent_reminiscence.services.recall.outdated import Marks, choose_marks, newer_first, shares, with_newer
 from agent_reminiscence.services.recall.question import off_loop_if_long
 from agent_reminiscence.services.recall.ranking import Ranked
-from agent_reminiscence.services.recall.reading import Reading
+from agent_reminiscence.services.recall.reading import MEMORIES_AT_ONCE, Reading
 from agent_reminiscence.services.recall.texts import TextReader
 
 MAX_CANDIDATES: Final = 400
@@ -163,7 +164,9 @@ class BestRows:
         places = places_of(ranked.numbers)
         has_outcomes = any(reading.stream.has_outcomes for reading in readings)
         of_each = [own(ranked.numbers[places == place]) for place in range(len(readings))]
-        held = await run_all_apart(*map(self._marks_alone, readings, of_each))
+        held = await run_some_apart(
+            [partial(self._marks_alone, *one) for one in zip(readings, of_each, strict=True)], at_once=MEMORIES_AT_ONCE
+        )
         marks = {
             joint_number(place, number): mark._replace(
                 number=joint_number(place, number), by_number=joint_number(place, mark.by_number)
@@ -178,7 +181,9 @@ class BestRows:
             numbers, compared = (own(some[places_of(some) == place]) for some in (chosen.numbers, chosen.compared))
             return await self._read_alone(readings[place], of_each[place], numbers, compared, repeating[place])
 
-        read = await run_all_apart(*map(read_one, range(len(readings))))
+        read = await run_some_apart(
+            [partial(read_one, place) for place in range(len(readings))], at_once=MEMORIES_AT_ONCE
+        )
         together = _Read(
             {joint_number(place, number): row for place, one in enumerate(read) for number, row in one.rows.items()},
             {joint_number(place, number): it for place, one in enumerate(read) for number, it in one.vectors.items()},

@@ -14,7 +14,7 @@ from agent_reminiscence.exceptions import EmbeddingError
 from agent_reminiscence.services.recall.encoders import Encoder, known_encoder
 from agent_reminiscence.services.recall.occurrences import occurrences, rarity_weights
 from agent_reminiscence.services.recall.question import Asked, day_number, off_loop_if_long, read_question, topic_of
-from agent_reminiscence.services.recall.reading import Heard
+from agent_reminiscence.services.recall.reading import JointQuestion
 from agent_reminiscence.services.recall.score_parts import TermPostings
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.text.folding import fold_name
@@ -112,7 +112,7 @@ class Hearing:
         asked: Asked,
         counts: Mapping[str, int],
         streams: Sequence[SearchedStream],
-    ) -> Heard:
+    ) -> JointQuestion:
         """Make the vector of a question to several memories.
 
         Args:
@@ -130,11 +130,11 @@ class Hearing:
             occurrences(bounded, {}, counts),
             sum(stream.text_chunks for stream in streams),
         )
-        return Heard(bounded, vector, encoder)
+        return JointQuestion(bounded, vector, encoder)
 
     async def weigh(
         self,
-        question: QuestionVector | Heard | None,
+        question: QuestionVector | JointQuestion | None,
         asked: Asked,
         languages: Sequence[str],
         words: Mapping[tuple[str, ...], TermPostings],
@@ -151,7 +151,7 @@ class Hearing:
         """
         if question is None:
             return None, None
-        if isinstance(question, Heard):
+        if isinstance(question, JointQuestion):
             return question.vector, question.encoder
         encoder = known_encoder(question.generation.model_name)
         if question.is_given:

@@ -98,6 +98,9 @@ def newest_first(
     asked = frozenset(term for language in languages or _DEFAULT_LANGUAGES for term in analyse(query, language))
     places = [0]
     for place, row in enumerate(rows[1:NEWEST_AMONG], start=1):
+        if row["external_id"] != first.row["external_id"]:
+            # What somebody else says does not change what is true of the first.
+            continue
         if row["said_at"] == first.row["said_at"] or row["score"] < _LEAST_SHARE * first.row["score"]:
             continue
         if _balance(row) < _balance(first.row):

@@ -25,7 +25,7 @@ from agent_reminiscence.services.recall.occurrences import occurrences, said_wit
 from agent_reminiscence.services.recall.opening import MAX_SPEAKERS, Opened, Openings
 from agent_reminiscence.services.recall.question import Asked
 from agent_reminiscence.services.recall.ranking import Weights
-from agent_reminiscence.services.recall.reading import Heard, Part, Reach, Reading, mean_length, not_among
+from agent_reminiscence.services.recall.reading import JointQuestion, Part, Reach, Reading, mean_length, not_among
 from agent_reminiscence.services.recall.texts import TextReader, Texts, lasting_texts
 
 # How many of the newest mentions of an entity or relationship are ranked.
@@ -52,7 +52,7 @@ class Inquiry:
 
     db: SqlExecutor
     opened: Opened
-    question: QuestionVector | Heard | None
+    question: QuestionVector | JointQuestion | None
     graph: GraphWeights | None = None
     admission: Admission | None = None
     aliases: Sequence[str] = ()
@@ -156,7 +156,7 @@ class MemoryReader:
         if admission is not None and not await self._openings.admits_many(db, inquiry.opened):
             admitted = await admission.all(db, most=narrowing.MAX_ADMITTED)
         if admitted is not None and not len(admitted.numbers):
-            return None, None
+            return await self._read_sample(inquiry), None
         asked = await self._hear(inquiry)
         if asked.name_parts:
             asked = asked.naming(await self._search.find_speakers(db, tenant, most=MAX_SPEAKERS))
@@ -210,6 +210,15 @@ class MemoryReader:
             return await self._read_around(many, more, near, every)
 
         return reading, widen
+
+    async def _read_sample(self, inquiry: Inquiry) -> Reading | None:
+        """Of a memory in which nothing may be a hit: what says how rare words are, for others ranked with it."""
+        if not isinstance(inquiry.question, JointQuestion):
+            return None
+        reading, _ = await self._read_among_many(replace(inquiry, admission=None))
+        assert reading is not None
+        texts = reading.texts
+        return replace(reading, texts=replace(texts, eligible=np.zeros(len(texts.entries), dtype=np.bool_)))
 
     async def _name_speakers(self, inquiry: Inquiry, asked: Asked, entries: NDArray[np.void]) -> Asked:
         """The question with only those of its names that are speakers' in these texts; see `Asked.naming`."""
@@ -265,7 +274,7 @@ class MemoryReader:
 
     async def _hear(self, inquiry: Inquiry) -> Asked:
         """The question as it is read, before it is known who has spoken."""
-        if isinstance(inquiry.question, Heard):
+        if isinstance(inquiry.question, JointQuestion):
             return inquiry.question.asked
         opening = inquiry.opened.opening
         asked = await self._hearing.read_again([opening.request], opening.asked, opening.read_with, [inquiry.stream])

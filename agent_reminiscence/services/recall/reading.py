@@ -22,9 +22,11 @@ from agent_reminiscence.services.recall.texts import Texts
 # may be one hop beyond what is named. The least share still gets two thirds of the graph's part; words and meaning
 # decide which chunk answers.
 GRAPH_REACH_POWER: Final = 0.1
+# How many memories of one question are read at a time: a question to sixteen must not take all connections of a pool.
+MEMORIES_AT_ONCE: Final = 4
 
 
-class Heard(NamedTuple):
+class JointQuestion(NamedTuple):
     """A question as it is put to several memories alike.
 
     Attributes:

@@ -106,7 +106,7 @@ class RetrievalService:
             await self._check_vector(request.embedding)
         began_at = time.perf_counter()
         result = await self._answer(request)
-        self._note_answer(request, began_at, found=result.found)
+        self._note_answer(request, began_at, result.hits, found=result.found)
         if request.run_id is None:
             return result
         return await self._outcomes.record(request.run_id, result, only=request.own)
@@ -124,9 +124,9 @@ class RetrievalService:
         """Read the first hits; what comes after them is kept if the request says so (`is_streamed`)."""
         began_at = time.perf_counter()
         answered = await self._find(request)
-        self._note_answer(request, began_at, found=answered.found.best.is_found)
         best, further = answered.found.best, answered.found.best.further
         hits, _, _ = self._hits(answered.request, answered.found, {})
+        self._note_answer(request, began_at, hits, found=best.is_found)
         self._note_uses(answered.request, hits)
         if _withholds_all(request, best):
             further = None
@@ -159,10 +159,11 @@ class RetrievalService:
             usage=Usage(texts_embedded=0 if answered.question is None or answered.question.is_given else 1),
         )
 
-    def _note_answer(self, request: SearchRequest, began_at: float, *, found: bool) -> None:
+    def _note_answer(self, request: SearchRequest, began_at: float, hits: Sequence[SearchHit], *, found: bool) -> None:
         if request.counts_as_use:
             for external_id in request.external_ids:
-                self._uses.note_answer(external_id, found=found, seconds=time.perf_counter() - began_at)
+                is_found = found and (not request.beside or _is_of(hits, external_id))
+                self._uses.note_answer(external_id, found=is_found, seconds=time.perf_counter() - began_at)
 
     def _note_uses(self, request: SearchRequest, hits: Sequence[SearchHit]) -> None:
         # Hits from the past are asked about, not relied on; and most of a long list is there by chance.
@@ -315,6 +316,11 @@ class RetrievalService:
             return None, [_NO_VECTOR]
         except (EmbeddingError, RedactionError) as error:
             return None, _by_words(request, error)
+
+
+def _is_of(hits: Sequence[SearchHit], external_id: str) -> bool:
+    """Whether a memory has any of these hits."""
+    return any(external_id == hit.external_id or external_id in hit.also_in for hit in hits)
 
 
 def _withholds_all(request: SearchRequest, best: FoundRows) -> bool:

@@ -20,7 +20,7 @@ from agent_reminiscence.services.recall.hearing import QuestionVector
 from agent_reminiscence.services.recall.memory_reader import Inquiry
 from agent_reminiscence.services.recall.opening import Opened, Opening
 from agent_reminiscence.services.recall.question import Asked
-from agent_reminiscence.services.recall.reading import Heard, Reading, not_among
+from agent_reminiscence.services.recall.reading import JointQuestion, Reading, not_among
 from agent_reminiscence.services.recall.standing import StandingReader
 from agent_reminiscence.services.runtime import Runtime
 
@@ -33,7 +33,7 @@ class Found(NamedTuple):
     graph: GraphPart = NO_GRAPH
 
 
-class Surveyed(NamedTuple):
+class Survey(NamedTuple):
     """What a memory is like, before it is read for a question together with others.
 
     Attributes:
@@ -51,7 +51,7 @@ class Surveyed(NamedTuple):
     named: Named | None
 
 
-class Read(NamedTuple):
+class MemoryPart(NamedTuple):
     """What was read of a memory to be ranked with others: chunks, what holds whatever is asked, what the graph adds."""
 
     reading: Reading | None
@@ -109,7 +109,7 @@ class Search:
             best = await self.finder.find(Inquiry(db, opened, question, graph.weights, admission, named.names))
             return Found(best, standing, graph)
 
-    async def survey(self, request: SearchRequest, asked: Asked, generation: Generation | None) -> Surveyed:
+    async def survey(self, request: SearchRequest, asked: Asked, generation: Generation | None) -> Survey:
         """Read what a memory is like, before it is read for a question together with others.
 
         Args:
@@ -127,20 +127,20 @@ class Search:
             stream = opened.read.stream
             named = await self.graph.find_named(db, request, stream)
             speakers = await self._openings.speakers(db, request) if asked.name_parts else []
-        return Surveyed(request, stream, tuple(opening.terms), opened.read.counts, tuple(speakers), named)
+        return Survey(request, stream, tuple(opening.terms), opened.read.counts, tuple(speakers), named)
 
-    async def count(self, surveyed: Surveyed, terms: Sequence[str]) -> Surveyed:
+    async def count(self, survey: Survey, terms: Sequence[str]) -> Survey:
         """The same with how often more terms occur."""
-        left = not_among(terms, surveyed.terms)
+        left = not_among(terms, survey.terms)
         if not left:
-            return surveyed
-        async with self._store.read_transaction(surveyed.request.external_id, ()) as (db, _):
-            counts = await self._openings.count(db, surveyed.request, left)
-        return surveyed._replace(terms=(*surveyed.terms, *left), counts={**surveyed.counts, **counts})
+            return survey
+        async with self._store.read_transaction(survey.request.external_id, ()) as (db, _):
+            counts = await self._openings.count(db, survey.request, left)
+        return survey._replace(terms=(*survey.terms, *left), counts={**survey.counts, **counts})
 
     async def read(
-        self, request: SearchRequest, question: Heard, reached: Reached | None, generation: Generation | None
-    ) -> Read:
+        self, request: SearchRequest, question: JointQuestion, reached: Reached | None, generation: Generation | None
+    ) -> MemoryPart:
         """Read what of a memory is ranked together with what of others is.
 
         Args:
@@ -156,7 +156,7 @@ class Search:
             admission = await Admission.open(db, self._filters, request)
             standing = await self._standing.admitted(db, request, held, admission, opened.read.stream)
             graph = NO_GRAPH if reached is None else await self.graph.read(db, reached, admission)
-            return Read(
+            return MemoryPart(
                 await self.finder.read(Inquiry(db, opened, question, graph.weights, admission)), standing, graph
             )
 

@@ -11,15 +11,16 @@ Three rounds, and no connection is held while another one is waited for, so that
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from agent_reminiscence.apart import run_all_apart
+from agent_reminiscence.apart import run_some_apart
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.exceptions import ExternalIdNotFoundError
@@ -27,12 +28,9 @@ from agent_reminiscence.services.recall.best_rows import NOTHING_FOUND
 from agent_reminiscence.services.recall.graph_list import merged_graph
 from agent_reminiscence.services.recall.hearing import QuestionVector, also_called, languages_of
 from agent_reminiscence.services.recall.question import Asked
-from agent_reminiscence.services.recall.reading import Heard, Reading
-from agent_reminiscence.services.recall.searching import Found, Read, Search, Surveyed
+from agent_reminiscence.services.recall.reading import MEMORIES_AT_ONCE, JointQuestion, Reading
+from agent_reminiscence.services.recall.searching import Found, MemoryPart, Search, Survey
 from agent_reminiscence.services.recall.standing import merged_standing
-
-# How many memories of one question are read at a time: a question to sixteen must not take all connections of a pool.
-_AT_ONCE: Final = 4
 
 
 class SeveralSearch:
@@ -58,57 +56,60 @@ class SeveralSearch:
         """
         known = self._hearing.remembered(*requests)
         guessed = await self._hearing.read(requests[0], known)
-        surveys = [_if_known(one, self._search.survey(one, guessed, generation)) for one in requests]
-        surveyed = _known(await _few_at_once(surveys))
-        requests = [one.request for one in surveyed]
-        streams = [one.stream for one in surveyed]
+        surveys = await _of_each(lambda one: self._survey(one, guessed, generation), requests)
+        requests = [one.request for one in surveys]
+        streams = [one.stream for one in surveys]
         if all(stream.days is None for stream in streams):
             return Found(NOTHING_FOUND)
-        asked = _naming(await self._hearing.read_again(requests, guessed, known, streams), surveyed)
-        surveyed = await _few_at_once([self._search.count(one, _terms(asked)) for one in surveyed])
+        asked = _naming(await self._hearing.read_again(requests, guessed, known, streams), surveys)
+        terms = [*asked.looked_up, *asked.speaker_terms]
+        surveys = await _of_each(lambda one: self._search.count(one, terms), surveys)
         counts: Counter[str] = Counter()
-        for one in surveyed:
+        for one in surveys:
             counts.update(one.counts)
-        heard = await self._hearing.hear(question, asked, counts, streams)
-        readers = [_if_known(one.request, self._read(one, heard, generation)) for one in surveyed]
-        reads = _known(await _few_at_once(readers))
-        readings = [read.reading for read in reads if read.reading is not None and len(read.reading.texts.entries)]
-        standing = merged_standing([read.standing for read in reads])
-        graph = merged_graph([read.graph for read in reads])
+        joint = await self._hearing.hear(question, asked, counts, streams)
+        parts = await _of_each(lambda one: self._read(one, joint, generation), surveys)
+        readings = [part.reading for part in parts if part.reading is not None and len(part.reading.texts.entries)]
+        standing = merged_standing([part.standing for part in parts])
+        graph = merged_graph([part.graph for part in parts])
         if not readings:
             return Found(NOTHING_FOUND, standing, graph)
-        ranked = self._finder.rank(readings, _of_speakers(heard.asked, readings, counts))
+        ranked = self._finder.rank(readings, _of_speakers(joint.asked, readings, counts))
         return Found(await self._finder.best.read_together(readings, ranked, languages_of(streams)), standing, graph)
 
-    async def _read(self, surveyed: Surveyed, heard: Heard, generation: Generation | None) -> Read:
+    async def _survey(self, request: SearchRequest, asked: Asked, generation: Generation | None) -> Survey | None:
+        """What a memory is like; None if it is unknown, and may be."""
+        with _unknown_if_allowed(request):
+            return await self._search.survey(request, asked, generation)
+        return None
+
+    async def _read(self, survey: Survey, question: JointQuestion, generation: Generation | None) -> MemoryPart | None:
+        """What is read of a memory; None if it has become unknown meanwhile, and may be."""
         # No transaction is open meanwhile: the graph has its own deadline, and perhaps its own server.
-        reached = None if surveyed.named is None else await self._search.graph.reach(surveyed.named)
-        return await self._search.read(surveyed.request, heard, reached, generation)
-
-
-async def _if_known[T](request: SearchRequest, work: Coroutine[Any, Any, T]) -> T | None:
-    """What is read of a memory; None if it is unknown, and may be."""
-    try:
-        return await work
-    except ExternalIdNotFoundError:
-        if request.external_id not in request.may_be_unknown:
-            raise
+        reached = None if survey.named is None else await self._search.graph.reach(survey.named)
+        with _unknown_if_allowed(survey.request):
+            return await self._search.read(survey.request, question, reached, generation)
         return None
 
 
-def _known[T](found: Sequence[T | None]) -> list[T]:
+def _unknown_if_allowed(request: SearchRequest) -> suppress:
+    """Ends the block early if the memory is unknown, and may be."""
+    return suppress(*([ExternalIdNotFoundError] if request.external_id in request.may_be_unknown else []))
+
+
+async def _of_each[One, Result](
+    work: Callable[[One], Coroutine[Any, Any, Result | None]], ones: Sequence[One]
+) -> list[Result]:
+    """The result for each, without None; a few are worked on at a time."""
+    found = await run_some_apart([partial(work, one) for one in ones], at_once=MEMORIES_AT_ONCE)
     return [one for one in found if one is not None]
 
 
-def _terms(asked: Asked) -> list[str]:
-    return [*asked.looked_up, *asked.speaker_terms]
-
-
-def _naming(asked: Asked, surveyed: Sequence[Surveyed]) -> Asked:
+def _naming(asked: Asked, surveys: Sequence[Survey]) -> Asked:
     """The question with the names of speakers of any memory, and of entities that it names otherwise."""
-    aliases = [name for one in surveyed if one.named is not None for name in one.named.names]
+    aliases = [name for one in surveys if one.named is not None for name in one.named.names]
     asked = also_called(asked, list(dict.fromkeys(aliases)))
-    speakers = {speaker for one in surveyed for speaker in one.speakers}
+    speakers = {speaker for one in surveys for speaker in one.speakers}
     # No memory is searched again for who is meant.
     return replace(asked.naming(sorted(speakers)) if asked.name_parts else asked, name_parts=())
 
@@ -120,14 +121,3 @@ def _of_speakers(asked: Asked, readings: Sequence[Reading], counts: Mapping[str,
     return asked.of_present(
         {speaker for reading in readings for speaker in np.unique(reading.texts.entries["speaker"]).tolist()}
     )
-
-
-async def _few_at_once[T](works: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """As `run_all_apart`, a few of them at a time."""
-    places = asyncio.Semaphore(_AT_ONCE)
-
-    async def run(work: Coroutine[Any, Any, T]) -> T:
-        async with places:
-            return await work
-
-    return await run_all_apart(*map(run, works))

@@ -7,7 +7,6 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from agent_reminiscence.agents.model_call import AgentFailedError
 from agent_reminiscence.domain.retrieval import CitedPassage, Omission, RetrievalResult, SearchHit, Synthesis, Usage
@@ -22,7 +21,7 @@ from agent_reminiscence.services.runtime import Runtime
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
-    from agent_reminiscence.agents.memory_retriever import RetrievalAnswer, RetrieverDeps
+    from agent_reminiscence.agents.memory_retriever import Passage, RetrievalAnswer, RetrieverDeps
     from agent_reminiscence.agents.running import AgentAnswer
     from agent_reminiscence.domain.payloads import ModelUsage
 
@@ -168,17 +167,15 @@ class SynthesisService:
 
         return RetrieverDeps(
             search=lambda query: self._search(request, query),
-            read_around=lambda memory_id, chunk_ids: self._read_around(request, memory_id, chunk_ids),
+            read_around=lambda passage: self._read_around(request, passage),
             names_memory=bool(request.beside),
         )
 
-    async def _read_around(
-        self, request: SearchRequest, memory_id: UUID, chunk_ids: Sequence[UUID]
-    ) -> Sequence[SearchHit]:
-        for one in request.of_each():
-            if hits := await self._neighbours.read(one, memory_id, chunk_ids):
-                return hits
-        return []
+    async def _read_around(self, request: SearchRequest, passage: Passage) -> Sequence[SearchHit]:
+        if passage.external_id not in request.external_ids:
+            return []
+        of_one = replace(request, external_id=passage.external_id, beside=())
+        return await self._neighbours.read(of_one, passage.memory_id, passage.sources)
 
     async def _search(self, request: SearchRequest, query: str) -> RetrievalResult:
         """Recall for another question of the same caller."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from uuid import UUID
 
 import pytest
 
-from agent_reminiscence.agents.memory_retriever import RetrieverDeps, retriever_agent
+from agent_reminiscence.agents.memory_retriever import Passage, RetrieverDeps, retriever_agent
 from agent_reminiscence.agents.profile_writer import make_prompt, profile_agent, split_lines
 from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
 from agent_reminiscence.text.tokens import count_tokens
@@ -38,7 +37,7 @@ def test_the_question_is_material() -> None:
     async def search(query: str) -> RetrievalResult:
         return _NOTHING
 
-    async def read_around(memory_id: UUID, chunk_ids: Sequence[UUID]) -> Sequence[SearchHit]:
+    async def read_around(passage: Passage) -> Sequence[SearchHit]:
         return []
 
     deps = RetrieverDeps(search=search, read_around=read_around)

@@ -80,7 +80,7 @@ async def _nothing_found(query: str) -> RetrievalResult:
     return RetrievalResult(query=query, hits=(), found=False, summary="", citations=())
 
 
-async def _nothing_around(memory_id: object, chunk_ids: object) -> Sequence[SearchHit]:
+async def _nothing_around(passage: object) -> Sequence[SearchHit]:
     return ()
 
 

@@ -381,6 +381,18 @@ def test_a_summary_comes_first() -> None:
     assert render([], summaries=[Summary(name="x", text=" \n", written=_MAY)]) == ""
 
 
+def test_no_summary_is_a_heading_alone() -> None:
+    """Of several, the first lines that fit are shown, and no heading without a line of its own."""
+    summaries = [Summary(name=name, text=f"{name} sails the boat.\n" * 6, written=_MAY) for name in ("Ann", "Ben")]
+    passages = [_passage("Hello, this is said.", title="Talk")]
+    for budget in range(40, count_tokens(render(passages, summaries=summaries)) + 1):
+        shown = render(passages, budget, summaries).split("\n")
+        for line, following in pairwise(shown):
+            if line.startswith("standing summary"):
+                assert following.startswith("  | "), (budget, shown)
+                assert following != "  | …"
+
+
 @settings(max_examples=80, deadline=None)
 @given(passages=_PASSAGES, summary=_SUMMARIES)
 def test_whatever_a_summary_says_can_be_read_back(passages: list[Passage], summary: Summary) -> None:

@@ -21,6 +21,7 @@ from agent_reminiscence.database.neo4j_manager import (
     Neo4jManager,
     Params,
     Row,
+    SchemaDropError,
     SchemaExistsError,
     SchemaNameTakenError,
 )
@@ -311,8 +312,11 @@ class Neo4jGraph:
             # Anybody else's index that happens to have this name is left alone.
             if not await self._manager.read(is_leftover, latest=True):
                 raise
-            await self._manager.write(_running(_CYPHER["drop_index"], {"name": wanted["name"]}))
-            await self._manager.write(_running(statement))
+            # Another process may be a step ahead, and then either is refused for what it has created.
+            with suppress(SchemaDropError):
+                await self._manager.write(_running(_CYPHER["drop_index"], {"name": wanted["name"]}))
+            with suppress(SchemaExistsError):
+                await self._manager.write(_running(statement))
 
     async def find_store_id(self) -> str | None:
         """The id that this store gave itself, which changes when it is emptied or recreated; None if it has none."""

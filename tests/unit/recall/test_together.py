@@ -102,7 +102,7 @@ def _reached(parts: Sequence[Sequence[Memory]], asked: Asked, certainties: Seque
     }
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 @pytest.mark.thorough
 def test_every_part_is_what_the_formula_says_of_all_texts_as_one(data: st.DataObject) -> None:

@@ -154,7 +154,10 @@ async def _answers(memory: AgentMem, requests: Sequence[dict[str, Any]]) -> list
 
 @pytest.mark.parametrize(
     ("count", "size", "third"),
-    [pytest.param(10, 2, 2, marks=pytest.mark.promise), *(pytest.param(80, 6, third, marks=pytest.mark.thorough) for third in (6, 60))],
+    [
+        pytest.param(10, 2, 2, marks=pytest.mark.promise),
+        *(pytest.param(80, 6, third, marks=pytest.mark.thorough) for third in (6, 60)),
+    ],
     ids=["few", "many", "beside a large one"],
 )
 async def test_an_answer_is_the_same_whether_or_not_there_is_another_memory(

@@ -291,6 +291,14 @@ bench-languages: $(BENCH) ## Measure how well facts are found in fourteen langua
 bench-filters: $(BENCH) ## Measure recall and lists with filters that admit 1, 10 and 90 %. Takes about half an hour.
 	@$(RUN) benchmarks.filters $(BENCH_ARGS)
 
+.PHONY: bench-several
+bench-several: $(BENCH) ## Measure a question to 2, 4 and 16 memories beside as many single ones. Takes three minutes.
+	@$(RUN) benchmarks.several $(BENCH_ARGS)
+
+.PHONY: bench-halves
+bench-halves: $(BENCH) ## Ask one memory, and two halves of it, the same. BENCH_ARGS="--locomo FOLDER --everyday FOLDER"
+	@$(RUN) benchmarks.halves $(BENCH_ARGS)
+
 .PHONY: bench-redaction
 bench-redaction: $(BENCH) ## Measure how fast secrets are found, including in worst-case texts.
 	@$(RUN) benchmarks.redaction $(BENCH_ARGS)

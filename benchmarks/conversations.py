@@ -1,13 +1,13 @@
-"""Conversations with questions and the utterances that hold the answers: LoCoMo and LifeBench.
+"""Conversations with questions and the utterances that hold the answers: LoCoMo, LifeBench and everyday facts.
 
-Neither is part of this repository.
+None of them is part of this repository.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -174,3 +174,97 @@ def _read_lifebench(item: Mapping[str, Any]) -> Conversation:
         for asked in item["questions"]
     )
     return Conversation(item["name"], tuple(sessions), tuple(question for question in questions if question.evidence))
+
+
+# How many lines of everyday talk are a session, and the day of the first one.
+_EVERYDAY_LINES = 20
+_EVERYDAY_BEGINS = datetime(2026, 3, 2, 9, tzinfo=UTC)
+
+
+def load_everyday(path: Path) -> list[Conversation]:
+    """Read everyday facts from a folder of `k01.json`, `k05.json`, `k07.json` to `k10.json` and `talk.json`.
+
+    Facts among other talk, in sessions of twenty lines: what a user says of themselves (1), facts about several people
+    (5), facts in other languages (7), lists of which each session has a piece (9). And notes, each a session of its
+    own: some that differ by a sign (8), and those of two agents (10).
+    """
+    talk = [[("user", said), ("assistant", answer)] for said, answer in _read(path, "talk")]
+    facts, people, languages, signs, lists, agents = (_read(path, f"k{kind:02}") for kind in (1, 5, 7, 8, 9, 10))
+    acks = facts["acks"]
+    told = [fact for person in people["people"] for fact in person["facts"]]
+    known = set(told)
+    asked_about = [(text, person["facts"]) for person in people["people"] for text in person["questions"]]
+    pieces = [piece for item in lists["items"] for piece in item["evidence"]]
+    return [
+        _everyday(
+            "everyday-1",
+            _scattered([item["fact"] for item in facts["items"]], acks, talk),
+            [(item["question"], [item["fact"]]) for item in facts["items"]],
+        ),
+        _everyday(
+            "everyday-5",
+            _scattered(told, acks, []),
+            [*asked_about, *((one["question"], [one["fact"]]) for one in people["single"] if one["fact"] in known)],
+        ),
+        *(
+            _everyday(
+                f"everyday-7-{code}",
+                _scattered(language["facts"], acks, talk[:60]),
+                [
+                    (one["question"], [language["facts"][one["fact"]]])
+                    for one in (*language["same"], *language["english"])
+                ],
+            )
+            for code, language in languages.items()
+        ),
+        _everyday(
+            "everyday-8",
+            [[("", text)] for item in signs["items"] for text in item["texts"]],
+            [(item["question"], [item["texts"][item["gold"]]]) for item in signs["items"]],
+        ),
+        _everyday(
+            "everyday-9",
+            # Every fifteenth piece is in the same session, so that those of one list are apart.
+            _scattered([piece for first in range(15) for piece in pieces[first::15]], acks, talk[200:275]),
+            [(item["question"], item["evidence"]) for item in lists["items"]],
+        ),
+        *(
+            _everyday(
+                f"everyday-10-{agent}",
+                [[("", note)] for note in (*(item["note"] for item in one["items"]), *one["others"])],
+                [(item["question"], [item["note"]]) for item in one["items"]],
+            )
+            for agent, one in agents.items()
+        ),
+    ]
+
+
+def _read(path: Path, name: str) -> Any:
+    return json.loads((path / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def _scattered(
+    facts: Sequence[str], acks: Sequence[str], talk: Sequence[Sequence[tuple[str, str]]]
+) -> list[list[tuple[str, str]]]:
+    """Facts, each with a short answer, at even distances among pairs of other talk; speakers and lines by session."""
+    pairs = list(map(list, talk))
+    step = len(pairs) / (len(facts) + 1)
+    for number, fact in reversed(list(enumerate(facts))):
+        pairs.insert(round(step * (number + 1)), [("user", fact), ("assistant", acks[number % len(acks)])])
+    lines = [line for pair in pairs for line in pair]
+    return [lines[first : first + _EVERYDAY_LINES] for first in range(0, len(lines), _EVERYDAY_LINES)]
+
+
+def _everyday(
+    name: str, sessions: Iterable[Sequence[tuple[str, str]]], questions: Iterable[tuple[str, Sequence[str]]]
+) -> Conversation:
+    told: list[Session] = []
+    ids: dict[str, str] = {}
+    for number, lines in enumerate(sessions, start=1):
+        said = tuple(Utterance(f"{number}:{line}", *spoken, "") for line, spoken in enumerate(lines))
+        for utterance in said:
+            ids.setdefault(utterance.words, utterance.id)
+        day = _EVERYDAY_BEGINS + timedelta(days=number)
+        told.append(Session(number, day.date().isoformat(), day, said))
+    asked = tuple(Question(text, name, frozenset(ids[line] for line in evidence)) for text, evidence in questions)
+    return Conversation(name, tuple(told), asked)

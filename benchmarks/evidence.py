@@ -20,7 +20,7 @@ from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.embedders.universal import UniversalSentenceEmbedder
 from agent_reminiscence.text.tokens import count_tokens
 from benchmarks.common import Timing, print_table
-from benchmarks.conversations import UNANSWERABLE, Conversation, Question
+from benchmarks.conversations import UNANSWERABLE, Conversation, Question, Session
 from tests.support.rendered import read_rendering, read_standing
 
 DEPTHS = (5, 10, 20)
@@ -71,27 +71,10 @@ class Product:
         self._external_id = ""
 
     async def ingest(self, conversation: Conversation) -> None:
-        """Remember each session as one memory and consolidate it, unless an earlier run on the same database did."""
+        """Remember it, unless an earlier run on the same database did."""
         self._external_id = conversation.external_id
-        if await self._memory.get_active_memories(self._external_id):
-            return
-        for session in conversation.sessions:
-            text, turns = "", []
-            for utterance in session.utterances:
-                turns.append({"start": len(text), "speaker": utterance.speaker, "id": utterance.id})
-                text += utterance.line + "\n"
-            note = await self._memory.create_active_memory(
-                self._external_id,
-                f"Session {session.number}",
-                text,
-                metadata={"turns": turns},
-                occurred_at=session.occurred_at,
-            )
-            # Also the short ones, and before the first question: what is asked for is then in the graph.
-            await self._memory.admin.consolidate(self._external_id, note.id)
-        usage = await self._memory.admin.usage(self._external_id)
-        if usage.vectors_missing:
-            raise RuntimeError(f"{usage.vectors_missing} vectors are missing: word-only search would skew the figures")
+        if not await self._memory.get_active_memories(self._external_id):
+            await remember(self._memory, self._external_id, conversation.sessions)
 
     async def ask(self, question: str) -> Answer:
         """Ask once for the ranking, which is what is timed, and once for each token budget.
@@ -116,6 +99,31 @@ class Product:
     async def rank(self, conversation: Conversation, question: str, limit: int) -> tuple[str, ...]:
         """Only the ranking."""
         return utterance_ids(await self._memory.retrieve_memories(conversation.external_id, question, limit=limit))
+
+
+async def remember(memory: AgentMem, external_id: str, sessions: Sequence[Session]) -> None:
+    """Remember each session as one memory and consolidate it.
+
+    Raises:
+        RuntimeError: A passage has no vector.
+    """
+    for session in sessions:
+        text, turns = "", []
+        for utterance in session.utterances:
+            turns.append({"start": len(text), "speaker": utterance.speaker, "id": utterance.id})
+            text += utterance.line + "\n"
+        note = await memory.create_active_memory(
+            external_id,
+            f"Session {session.number}",
+            text,
+            metadata={"turns": turns},
+            occurred_at=session.occurred_at,
+        )
+        # Also the short ones, and before the first question: what is asked for is then in the graph.
+        await memory.admin.consolidate(external_id, note.id)
+    usage = await memory.admin.usage(external_id)
+    if usage.vectors_missing:
+        raise RuntimeError(f"{usage.vectors_missing} vectors are missing: word-only search would skew the figures")
 
 
 def shown_numbers(result: RetrievalResult) -> frozenset[int]:

@@ -1604,6 +1604,39 @@ async def test_statements_about_the_database_name_no_table_of_memory(keeper: Sql
     assert named.keys() == _OF_ALL_TENANTS
 
 
+async def test_statements_of_two_tenants_in_flight_at_once_see_their_own(
+    test_server: TestServer, world: _World
+) -> None:
+    """Four transactions of one pool are open together; each connection belongs to another tenant in the next round."""
+    manager = PostgresManager(
+        test_server.login(world.database), pool_size=4, pool_timeout_seconds=10, statement_timeout_seconds=30
+    )
+    await manager.initialize()
+    look = """
+        SELECT external_id::text AS external_id FROM memory_event UNION SELECT external_id FROM memory_chunk
+        UNION SELECT external_id FROM memory_layout UNION SELECT external_id FROM posting
+        UNION SELECT external_id FROM entity UNION SELECT external_id FROM chunk_use
+        UNION SELECT external_id FROM profile
+    """
+    all_open = asyncio.Barrier(4)
+
+    async def read(external_id: str) -> tuple[str, list[set[str]]]:
+        async with manager.read_transaction(external_id, [(look, {})]) as (db, [first]):
+            await all_open.wait()
+            second = await db.fetch_all(look)
+            await all_open.wait()
+            rows = [first, second, await db.fetch_all(look)]
+        return external_id, [{row["external_id"] for row in one} for one in rows]
+
+    victim, intruder = world.victim.external_id, world.intruder.external_id
+    try:
+        for tenants in ([victim, intruder, victim, intruder], [intruder, intruder, victim, victim]) * 3:
+            for external_id, seen in await asyncio.gather(*map(read, tenants)):
+                assert seen == [{external_id}] * 3
+    finally:
+        await manager.close()
+
+
 async def test_only_the_scheduler_inspects_the_streams_of_others(store: PostgresManager, world: _World) -> None:
     """The doctor counts what every tenant has; in any other role the same statement sees one's own."""
     intruder = world.intruder.external_id

@@ -25,6 +25,8 @@ from agent_reminiscence.react.models import (
     RecalledMemory,
 )
 from agent_reminiscence.react.numbering import Numbering, ShownLesson, lesson_id_of
+from agent_reminiscence.react.scope import default_scope
+from agent_reminiscence.react.shared_memories import SharedMemories
 from scripts.prompt_onlooker import Onlooker, Prompt
 
 # A Saturday.
@@ -110,7 +112,9 @@ async def _of_the_agent() -> list[Prompt]:
     await without.reason(_REQUEST, "invocation-2", _ignore)
     prompts = [seen.prompt("ReAct agent", f"Runs a {_REACT} without memory; your tools come to it.")]
     memory = AgentMem()
-    remembering = ReactMemAgentManager(chosen, MemoryServices.of(memory), clock=lambda: _NOW, config=ReactMemConfig())
+    config = ReactMemConfig()
+    shared = SharedMemories(memory, config, default_scope)
+    remembering = ReactMemAgentManager(chosen, MemoryServices.of(memory), shared, clock=lambda: _NOW, config=config)
     await remembering.reason_over(_REQUEST, "invocation-2", _ignore, _RECALLED, may_store=_yes)
     about = f"Runs a {_REACT} with [memory](../guide/react.md#the-lifecycle); your tools come to it."
     return [*prompts, seen.prompt("ReAct agent with memory", about)]

@@ -22,13 +22,13 @@ class OwnAndShared(Collection[str]):
     Attributes:
         own: Pays for models, and is the only one in which a run is recorded. It need not be asked itself.
         asked: Those that are asked.
-        skips_unknown: Whether a memory for which nothing was ever stored is left out, and no error. A new user's own
-            memory is not there yet.
+        may_be_unknown: Those that are left out if nothing was ever stored for them; any other is an error then. A new
+            user's own memory is not there yet.
     """
 
     own: str
     asked: tuple[str, ...]
-    skips_unknown: bool = False
+    may_be_unknown: Collection[str] = ()
 
     def __contains__(self, external_id: object) -> bool:
         return external_id in self.asked
@@ -50,7 +50,7 @@ class SearchRequest:
     Attributes:
         beside: Further memories that are asked, too, and ranked together with that of `external_id`.
         own: The only memory into which the asker may write, asked or not; None: all that are asked.
-        skips_unknown: Whether one of several memories for which nothing was ever stored is left out, and no error.
+        may_be_unknown: Of several memories, those that are left out if nothing was ever stored for them.
         limit: Maximum number of hits, from 1.
         token_budget: Maximum tokens of the hits as they are rendered; None is no limit.
         min_confidence: Only chunks with at least this confidence, 0 to 1; None is any.
@@ -68,7 +68,7 @@ class SearchRequest:
     external_id: str
     beside: tuple[str, ...] = ()
     own: str | None = None
-    skips_unknown: bool = False
+    may_be_unknown: frozenset[str] = frozenset()
     query: str
     limit: int
     tiers: Sequence[Tier] = TIERS
@@ -104,6 +104,11 @@ class SearchRequest:
     def external_ids(self) -> tuple[str, ...]:
         """All memories that are asked."""
         return (self.external_id, *self.beside)
+
+    @property
+    def is_of_several(self) -> bool:
+        """Whether it is asked as a question to several memories: one that is unknown may be an error."""
+        return bool(self.beside) or self.own is not None
 
     @property
     def asker(self) -> str:

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from agent_reminiscence.exceptions import ConfigurationError
+from agent_reminiscence.beside import shared_ids
+from agent_reminiscence.exceptions import ConfigurationError, InvalidInputError
 from agent_reminiscence.react.ending import EndSign
 from agent_reminiscence.react.prompts import DEFAULT_PERSONA, ReactPrompts
 from agent_reminiscence.react.sensitive import KINDS, SensitiveKind
@@ -173,6 +174,11 @@ class ReactMemConfig(AgentConfig):
         default=None,
         description="The function of user and collection that returns their `external_id`, as `package.module:name`.",
     )
+    shared: tuple[str, ...] = Field(
+        default=(),
+        description="Up to 15 external_ids of memories that every user's agent reads and never writes, such as the"
+        " team's.",
+    )
     show_retrieval: bool = Field(default=False, description="Whether the client sees what was recalled.")
 
     @field_validator("memory_mode", mode="before")
@@ -180,6 +186,14 @@ class ReactMemConfig(AgentConfig):
     def _read_off(cls, value: object) -> object:
         # What YAML 1.1 makes of an unquoted off.
         return "off" if value is False else value
+
+    @field_validator("shared", mode="before")
+    @classmethod
+    def _check_shared(cls, value: object) -> object:
+        try:
+            return shared_ids(value)
+        except InvalidInputError as error:
+            raise ValueError(str(error)) from None
 
     @field_validator("allow_sensitive", mode="before")
     @classmethod

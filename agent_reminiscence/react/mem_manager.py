@@ -7,13 +7,15 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_ai.models import Model
 from pydantic_ai.toolsets import AbstractToolset
 
+from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.react.chosen_model import ChosenModel
 from agent_reminiscence.react.config import ReactMemConfig
+from agent_reminiscence.react.failures import guarded
 from agent_reminiscence.react.grounds import corrects
 from agent_reminiscence.react.learning import LearningByModel
 from agent_reminiscence.react.manager import ReactAgentManager, Reasoned, Sink, Surroundings
@@ -30,6 +32,7 @@ from agent_reminiscence.react.service_models import (
     RetrieveFactsRequest,
     RetrieveFactsResponse,
 )
+from agent_reminiscence.react.shared_memories import SharedMemories
 from agent_reminiscence.react.summaries import StepSummaries
 from agent_reminiscence.react.today import today_line
 from agent_reminiscence.react.toolbox import ToolsWhenNeeded
@@ -46,6 +49,7 @@ class ReactMemAgentManager(ReactAgentManager):
 
     Args:
         services: Where facts, episodes and conversations come from.
+        shared: Where what others know comes from.
         summariser: Summarises steps that no longer fit; None: they are listed by rules.
         telemetry: Observes recall.
     """
@@ -54,6 +58,7 @@ class ReactMemAgentManager(ReactAgentManager):
         self,
         model: Model | str | ChosenModel,
         services: MemoryServices,
+        shared: SharedMemories,
         *,
         clock: Callable[[], datetime],
         toolsets: Sequence[AbstractToolset[Any]] = (),
@@ -65,6 +70,7 @@ class ReactMemAgentManager(ReactAgentManager):
         super().__init__(model, toolsets=toolsets, config=config, deps=deps)
         self._mem_config = config
         self._services = services
+        self._shared = shared
         self._summariser = summariser
         self._clock = clock
         self._telemetry = telemetry or Telemetry()
@@ -73,6 +79,7 @@ class ReactMemAgentManager(ReactAgentManager):
                 services.fact_retrieval,
                 services.fact_storage,
                 services.episode_retrieval,
+                shared,
                 names=config.memory_tools,
                 may_write=may_write,
                 fact_top_k=max(config.fact_retrieval_top_k, 1),
@@ -86,23 +93,27 @@ class ReactMemAgentManager(ReactAgentManager):
         self._counts = TokenCounts()
 
     async def recall(self, request: AgentRequest, invocation_id: str | None) -> RecalledMemory:
-        """Read facts, episodes and the conversation, all at once. What cannot be read is a failure in the result.
+        """Read facts, episodes, the conversation and shared memories, all at once.
+
+        What cannot be read is a failure in the result.
 
         Args:
             invocation_id: The invocation whose outcome counts for the episodes; None if nothing may be written.
         """
         with self._telemetry.operation("react.recall"):
-            facts, episodes, conversation = await asyncio.gather(
+            facts, episodes, conversation, shared = await asyncio.gather(
                 _as_value(self._retrieve_facts(request), RetrieveFactsResponse),
                 _as_value(self._retrieve_episodes(request, invocation_id), RetrieveEpisodesResponse),
                 _as_value(self._read_conversation(request), GetConversationMemoryResponse),
+                self._retrieve_shared(request),
             )
-        failures = [one.error for one in (facts, episodes, conversation) if one.error is not None]
+        failures = [one.error for one in (facts, episodes, conversation, shared) if one.error is not None]
         return RecalledMemory(
             facts=facts.facts,
             has_all_facts=facts.is_all,
             episodes=episodes.episodes,
             conversation=conversation.conversation,
+            shared=shared.result,
             failures=tuple(failures),
         )
 
@@ -155,12 +166,20 @@ class ReactMemAgentManager(ReactAgentManager):
     def _needless(self, recalled: RecalledMemory, numbers: Numbering) -> frozenset[str]:
         """The tools that would find nothing beyond what a run is shown at first."""
         needless: set[str] = set()
-        if recalled.has_all_facts and len(numbers.facts) == len(recalled.facts):
+        if not self._shared.are_there and recalled.has_all_facts and len(numbers.facts) == len(recalled.facts):
             needless.add("retrieve_facts")
         # Where no earlier task is like the question, none is like it for the tool either.
         if not recalled.episodes and not recalled.failures and self._mem_config.episode_retrieval_top_k:
             needless.add("recall_episodes")
         return frozenset(needless)
+
+    async def _retrieve_shared(self, request: AgentRequest) -> _Shared:
+        async def retrieve() -> _Shared:
+            return _Shared(
+                await self._shared.retrieve(request.user, request.collection, request.question, is_asked=False)
+            )
+
+        return await guarded(retrieve, lambda error: _Shared(error=error))
 
     async def _retrieve_facts(self, request: AgentRequest) -> RetrieveFactsResponse:
         with self._telemetry.operation("react.retrieve_facts"):
@@ -203,6 +222,13 @@ class ReactMemAgentManager(ReactAgentManager):
                     limit=self._mem_config.conversation_window,
                 )
             )
+
+
+class _Shared(NamedTuple):
+    """What shared memories hold, or why they could not be read."""
+
+    result: RetrievalResult | None = None
+    error: AgentFailure | None = None
 
 
 async def _as_value[T](response: Awaitable[T], failed: Callable[..., T]) -> T:

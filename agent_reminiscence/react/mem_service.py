@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import uuid4
@@ -32,6 +32,7 @@ from agent_reminiscence.react.named import named_scope, named_services
 from agent_reminiscence.react.registry import Registry
 from agent_reminiscence.react.scope import Scope, invocation_conversation
 from agent_reminiscence.react.serving import Service, final_response
+from agent_reminiscence.react.shared_memories import SharedMemories
 from agent_reminiscence.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -104,9 +105,11 @@ class ReactMemService(Service[ReactMemAgentManager]):
         reasons = chosen(model, "model")
         learns = reasons if learning_model is None else chosen(learning_model, "learning_model")
         sums_up = None if summary_model is None else chosen(summary_model, "summary_model")
+        self._shared = SharedMemories(memory, self._config, scope)
         manager = ReactMemAgentManager(
             reasons,
             self._services,
+            self._shared,
             clock=clock,
             toolsets=toolsets,
             config=self._config,
@@ -179,7 +182,7 @@ class ReactMemService(Service[ReactMemAgentManager]):
 
         async def may_still_write() -> bool:
             return await self._may_still_write(
-                request.user, request.collection, request.conversation_id, external_id, begun.position
+                request.user, request.collection, request.conversation_id, begun.positions
             )
 
         reasoned = await self._manager.reason_over(
@@ -192,7 +195,7 @@ class ReactMemService(Service[ReactMemAgentManager]):
         finished = _finished(request, invocation_id, reasoned, asked_at)
         ending = self._find_ending(request, begun.recalled, asked_at)
         # A client that hangs up now has perhaps been answered already: it is recorded all the same.
-        noted = asyncio.ensure_future(self._note(external_id, finished, begun.position, ending))
+        noted = asyncio.ensure_future(self._note(external_id, finished, begun.positions, ending))
         self._keep(noted)
         try:
             event = await asyncio.shield(noted)
@@ -220,9 +223,9 @@ class ReactMemService(Service[ReactMemAgentManager]):
         try:
             async with asyncio.timeout(self._config.memory_timeout_seconds):
                 may_write = self._config.memory_mode == "write"
-                is_on, position = await asyncio.gather(
+                is_on, positions = await asyncio.gather(
                     self._registry.allows(request.user, request.collection, request.conversation_id),
-                    self._memory.ledger.head(external_id) if may_write else _nowhere(),
+                    self._positions(external_id) if may_write else _nowhere(),
                 )
                 if not is_on:
                     return _Begun(nothing, is_on=False, answered=None)
@@ -236,7 +239,13 @@ class ReactMemService(Service[ReactMemAgentManager]):
             return _Begun(nothing.model_copy(update={"failures": (_UNKNOWN,)}), is_on=False, answered=None)
         except TimeoutError:
             return _Begun(timed_out(self._config.memory_timeout_seconds), is_on=False, answered=None)
-        return _Begun(recalled, is_on=True, answered=answered, position=position)
+        return _Begun(recalled, is_on=True, answered=answered, positions=positions)
+
+    async def _positions(self, external_id: str) -> dict[str, int]:
+        """Where the ledgers stand of all memories that a run may be shown something of."""
+        read = (external_id, *self._shared.beside(external_id))
+        heads = await asyncio.gather(*map(self._memory.ledger.head, read))
+        return dict(zip(read, heads, strict=True))
 
     async def _find_answer(self, request: AgentRequest, external_id: str, invocation_id: str) -> Event | None:
         """An earlier answer to this very invocation; a client that gave no id cannot repeat it."""
@@ -246,18 +255,21 @@ class ReactMemService(Service[ReactMemAgentManager]):
         return await self._journal.find(external_id, conversation, invocation_id)
 
     async def _may_still_write(
-        self, user: str, collection: str, conversation_id: str | None, external_id: str, begun: int
+        self, user: str, collection: str, conversation_id: str | None, begun: Mapping[str, int]
     ) -> bool:
         """Whether a run may write: not if it may have been shown what has been erased since it began.
 
         Args:
-            begun: Position of the ledger when the run began.
+            begun: Position of each ledger when the run began.
         """
-        is_on, erased = await asyncio.gather(
+        is_on, *erased = await asyncio.gather(
             self._registry.allows(user, collection, conversation_id),
-            self._memory.ledger.read(external_id, after=begun, kinds=[EventKind.ERASED], limit=1),
+            *(
+                self._memory.ledger.read(one, after=position, kinds=[EventKind.ERASED], limit=1)
+                for one, position in begun.items()
+            ),
         )
-        return is_on and not erased
+        return bool(is_on) and not any(erased)
 
     def _find_ending(self, request: AgentRequest, recalled: RecalledMemory, asked_at: datetime) -> Ending | None:
         """Why the conversation, or the part of it before the question, is over; None if it goes on."""
@@ -274,15 +286,15 @@ class ReactMemService(Service[ReactMemAgentManager]):
             pause_seconds=self._config.conversation_timeout,
         )
 
-    async def _note(self, external_id: str, finished: Finished, begun: int, ending: Ending | None) -> Event | None:
+    async def _note(
+        self, external_id: str, finished: Finished, begun: Mapping[str, int], ending: Ending | None
+    ) -> Event | None:
         """Record that the invocation is over, then in a task of its own all that follows from it.
 
         Returns:
             The event; None if the memory has been switched off since the question, or something in it erased.
         """
-        if not await self._may_still_write(
-            finished.user, finished.collection, finished.conversation_id, external_id, begun
-        ):
+        if not await self._may_still_write(finished.user, finished.collection, finished.conversation_id, begun):
             return None
         await self._registry.open(finished.user, finished.collection)
         event = await self._journal.finish(external_id, finished)
@@ -324,21 +336,21 @@ class _Begun:
     Attributes:
         is_on: Whether the memory of the user and the conversation is on, as far as is known.
         answered: The event of an earlier answer to this very invocation.
-        position: Of the ledger, before anything was read; 0 if nothing may be written.
+        positions: Of the ledger of each memory that is read, before that; none if nothing may be written.
     """
 
     recalled: RecalledMemory
     is_on: bool
     answered: Event | None
-    position: int = 0
+    positions: Mapping[str, int] = field(default_factory=dict)
 
 
 _REQUESTED: Final = Ending(reason="request", why="the request said so")
 _UNKNOWN: Final = AgentFailure(reason="memory_failed", message="the memory cannot be reached; nothing is remembered")
 
 
-async def _nowhere() -> int:
-    return 0
+async def _nowhere() -> dict[str, int]:
+    return {}
 
 
 def _with_warning(response: AgentResponse, warning: str) -> AgentResponse:

@@ -12,15 +12,17 @@ from agent_reminiscence.exceptions import ReminiscenceError
 from agent_reminiscence.react.config import EpisodeMatch, MemoryTool
 from agent_reminiscence.react.episodes import EPISODE_PREFIX
 from agent_reminiscence.react.facts import FACT_PREFIX
+from agent_reminiscence.react.failures import failure_of
 from agent_reminiscence.react.grounds import asks_to_forget, mentions
 from agent_reminiscence.react.lessons import render_episodes
 from agent_reminiscence.react.models import Episode, Fact, ForgetRequest
 from agent_reminiscence.react.own_tools import WORKING_TOOLS
 from agent_reminiscence.react.protocols import EpisodeRetrieval, FactRetrieval, FactStorage
-from agent_reminiscence.react.rendering import render_facts
+from agent_reminiscence.react.rendering import render_facts, render_shared
 from agent_reminiscence.react.scope import invocation_conversation
 from agent_reminiscence.react.sensitive import SensitiveKind, sensitive_kinds
 from agent_reminiscence.react.service_models import RetrieveEpisodesRequest, RetrieveFactsRequest, StoreFactRequest
+from agent_reminiscence.react.shared_memories import SharedMemories
 from agent_reminiscence.react.shortened import one_line
 from agent_reminiscence.react.steps import call_text
 from agent_reminiscence.react.toolbox import RunDeps
@@ -33,6 +35,7 @@ def memory_toolset(
     facts: FactRetrieval,
     stored: FactStorage,
     episodes: EpisodeRetrieval,
+    shared: SharedMemories,
     *,
     names: Collection[MemoryTool],
     may_write: bool,
@@ -60,7 +63,15 @@ def memory_toolset(
         )
         ctx.deps.recalled.update(keys_of(found.facts, ()))
         ctx.deps.facts.update({fact.id: fact for fact in found.facts})
-        return render_facts(found.facts, ctx.deps.numbers) if found.error is None else _UNAVAILABLE
+        if found.error is not None:
+            return _UNAVAILABLE
+        told = render_facts(found.facts, ctx.deps.numbers)
+        try:
+            others = await shared.retrieve(ctx.deps.user, ctx.deps.collection, query, is_asked=True)
+        except ReminiscenceError as error:
+            failure_of(error)
+            return f"{told}\n{_SHARED_UNAVAILABLE}"
+        return told if others is None else f"{told}\n{render_shared(others)}"
 
     async def recall_episodes(ctx: RunContext[RunDeps[Any]], query: str) -> str:
         """Look up goals and steps of earlier tasks like this."""
@@ -187,6 +198,7 @@ def _ask_to_forget(deps: RunDeps[Any], what: str, numbers: Sequence[int]) -> str
 
 
 _UNAVAILABLE: Final = "The memory cannot be reached now; go on without it."
+_SHARED_UNAVAILABLE: Final = "What is shared with others cannot be read now; go on without it."
 
 
 def _short(text: str) -> str:

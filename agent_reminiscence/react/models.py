@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from agent_reminiscence.domain.model import StrictModel
+from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.react.limits import (
     MAX_ID_CHARACTERS,
@@ -193,6 +194,7 @@ class RecalledMemory(StrictModel):
     has_all_facts: bool = Field(default=False, description="Whether `facts` are all that is known.")
     episodes: tuple[Episode, ...] = ()
     conversation: ConversationMemory | None = None
+    shared: RetrievalResult | None = Field(default=None, description="What shared memories hold; None: none is shared.")
     failures: tuple[AgentFailure, ...] = Field(default=(), description="What could not be read.")
 
 

@@ -21,6 +21,7 @@ class ReactPrompts(StrictModel):
         today_for: The same if the user's name is known, which `{user}` becomes.
         facts: Heading of the facts.
         episodes: Heading of the lessons of earlier tasks.
+        shared: Heading of what shared memories hold.
         conversation: Heading of the conversation so far.
         state: Heading of the client's state.
         task: Heading of the question.
@@ -42,6 +43,7 @@ class ReactPrompts(StrictModel):
     today_for: str = "Today is {today}; you work for {user}."
     facts: str = "Known facts, oldest first; where two contradict, the later counts"
     episodes: str = "Lessons of earlier tasks"
+    shared: str = "Shared with others"
     conversation: str = "Conversation so far"
     state: str = "Current state"
     task: str = "Question"

@@ -8,6 +8,7 @@ from typing import Final
 from pydantic_ai.framing import RegisteredTag, register_tag, wrap
 from pydantic_ai.messages import TextContent
 
+from agent_reminiscence.domain.retrieval import RetrievalResult, search_text
 from agent_reminiscence.react.fact_lines import fact_lines, fitting_facts
 from agent_reminiscence.react.lessons import LESSONS, render_lessons
 from agent_reminiscence.react.models import (
@@ -22,6 +23,7 @@ from agent_reminiscence.react.shortened import shortened, shown_line
 from agent_reminiscence.text.tokens import TokenCounter, count_tokens
 
 FACTS: Final = register_tag("long_term_facts")
+SHARED: Final = register_tag("shared_memory")
 CONVERSATION: Final = register_tag("conversation_memory")
 # Marks what came from memory, so that nothing recalled is recorded as said.
 ORIGIN: Final = "agent_reminiscence"
@@ -40,7 +42,7 @@ def render_memory(
     count: TokenCounter = count_tokens,
     numbers: Numbering | None = None,
 ) -> list[TextContent]:
-    """The parts of a memory that are not empty: facts, lessons, conversation. Entries are whole or left out.
+    """The parts of a memory that are not empty: facts, lessons, shared, conversation. Entries are whole or left out.
 
     Args:
         numbers: Gives numbers to the facts and lessons that are shown.
@@ -50,9 +52,13 @@ def render_memory(
     facts = fact_lines(kept, numbers)
     room = budget - of_facts
     lessons = render_lessons(recalled.episodes, min(room, int(budget * _LESSONS_SHARE)), count, numbers)
-    spoken = _conversation(recalled.conversation, room - sum(count(line) + 1 for line in lessons), count)
+    shared = "" if recalled.shared is None else recalled.shared.as_prompt()
+    room -= sum(count(line) + 1 for line in lessons) + (count(shared) if shared else 0)
+    spoken = _conversation(recalled.conversation, room, count)
     parts = ((FACTS, prompts.facts, facts), (LESSONS, prompts.episodes, lessons))
     shown = [_part(tag, heading, lines) for tag, heading, lines in parts if lines]
+    if shared:
+        shown.append(_part(SHARED, prompts.shared, [shared]))
     if spoken:
         shown.append(_part(CONVERSATION, prompts.conversation, spoken))
     return shown
@@ -66,6 +72,11 @@ def facts_room(budget: int) -> int:
 def render_facts(facts: Sequence[Fact], numbers: Numbering) -> str:
     """What the tool `retrieve_facts` returns."""
     return wrap(FACTS, "\n".join(fact_lines(facts, numbers))) if facts else "No facts were found."
+
+
+def render_shared(found: RetrievalResult) -> str:
+    """What the tool `retrieve_facts` returns of shared memories, behind the facts."""
+    return wrap(SHARED, search_text(found))
 
 
 def summary_line(number: int | None, one: InvocationSummary) -> str:

@@ -117,7 +117,7 @@ async def compare_exact(memory: AgentMem, tenant: Tenant, words: WordModel, repe
     """Ask the same questions as the package would answer them, and with every chunk ranked."""
     parts = memory._parts
     assert parts is not None
-    finder = parts.services.retrieval._search.finder
+    openings = parts.services.retrieval._search.finder.openings
     usual: list[float] = []
     whole: list[float] = []
     at_10: list[float] = []
@@ -127,7 +127,7 @@ async def compare_exact(memory: AgentMem, tenant: Tenant, words: WordModel, repe
         started = time.perf_counter()
         found = await memory.retrieve_memories(tenant.external_id, question, limit=_COMPARED_HITS)
         between = time.perf_counter()
-        with changed(finder, _whole_max_chunks=_ALL_CHUNKS):
+        with changed(openings, _whole_max_chunks=_ALL_CHUNKS):
             exact = await memory.retrieve_memories(tenant.external_id, question, limit=_COMPARED_HITS)
         if number:  # the first question only warms connections and caches
             usual.append(between - started)

@@ -27,6 +27,7 @@ _EXPECTED = {
     "forget_a_person.py": "left: ['Ms. Adair brings her own tea.']",
     "import_chat.py": "Ines, 2026-03-05T06:50:00+01:00, in 'Harbour crew': Ines: I have it.",
     "remember_a_conversation.py": "overall: a\noverall: a",
+    "team_memory.py": "example-ben: You deploy on Thursdays.\nexample-cleo: You deploy whenever you like.\nwritten",
     "support_bot.py": "bot: Then your X-200 needs a new seal.\nexample-joe: My kettle leaks.\nbot: Which kettle",
     "quickstart.py": "answer: Version 2 ships on Monday",
     "multi_agent.py": "the kitchen on salaries: []",

@@ -14,6 +14,7 @@ import pytest
 from agent_reminiscence import AgentMem, AgentModels, Config, Filter, InvalidInputError, RetrievalResult
 from agent_reminiscence.database.connection import SqlExecutor, open_connection
 from tests.acceptance.conftest import Server
+from tests.support.openings import openings_of
 from tests.support.scripted import ScriptedModel, answer, call_all
 
 _TWICE = "The spare key of the blue cabin hangs behind the old clock in the hall."
@@ -38,7 +39,7 @@ async def test_where_only_the_repetition_is_admitted_it_stands_for_what_it_repea
     memory: AgentMem, monkeypatch: pytest.MonkeyPatch, whole: int
 ) -> None:
     """It has ended, because another memory says the same; asked about alone, its memory says it still."""
-    monkeypatch.setattr(memory._ready().services.retrieval._search.finder, "_whole_max_chunks", whole)
+    monkeypatch.setattr(openings_of(memory), "_whole_max_chunks", whole)
     for number in range(3):
         note = await memory.create_active_memory(
             "agent-1", "House", _TWICE, metadata={"of": number}, conversation_id=f"talk-{number}"
@@ -132,7 +133,7 @@ async def test_another_tenants_ids_keys_and_metadata_admit_nothing(
         ids[tenant] = note.id
 
     for whole in (10_000, 0):
-        monkeypatch.setattr(memory._ready().services.retrieval._search.finder, "_whole_max_chunks", whole)
+        monkeypatch.setattr(openings_of(memory), "_whole_max_chunks", whole)
         for where in (
             Filter(keys=["house"]),
             Filter(actors=["bot"], conversation_ids=["talk"], speakers=["Mara"]),

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from agent_reminiscence import AgentMem, Config, Filter, SearchHit
 from agent_reminiscence.database.repositories import active_memory
-from agent_reminiscence.services.recall import finding, narrowing
+from agent_reminiscence.services.recall import narrowing, opening
 from tests.support.filters import meets
+from tests.support.openings import openings_of
 
 _DAY = datetime(2026, 1, 10, tzinfo=UTC)
 _QUESTION = "Where is the boat?"
@@ -274,7 +275,7 @@ async def paths(config: Callable[..., Config]) -> AsyncIterator[Paths]:
     """Both, with nothing stored."""
     async with AsyncExitStack() as stack:
         small, large = [await stack.enter_async_context(AgentMem(config())) for _ in range(2)]
-        large._ready().services.retrieval._search.finder._whole_max_chunks = 0
+        openings_of(large)._whole_max_chunks = 0
         yield Paths(small, large)
 
 
@@ -403,7 +404,7 @@ async def test_a_value_in_a_list_and_a_memory_of_another_tenant_count_for_what_t
     """A condition that holds for more than is ranked is held against candidates, memory by memory."""
     monkeypatch.setattr(narrowing, "MAX_ADMITTED", 3)
     # Whether it does is asked when the search opens, or later.
-    monkeypatch.setattr(finding, "_MOST_RANGES_ASKED", most_ranges)
+    monkeypatch.setattr(opening, "_MOST_RANGES_ASKED", most_ranges)
     for number in range(6):
         tags = ["sea", f"seal-{number}", "land"] if number % 2 else ["land"]
         await paths.small.create_active_memory("agent-1", "Log", f"The boat, {number}.", metadata={"tags": tags})

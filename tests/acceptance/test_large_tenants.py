@@ -13,6 +13,7 @@ import pytest
 from agent_reminiscence import AgentMem, Config, RetrievalResult
 from tests.conftest import TEST_DIMENSION
 from tests.support.fakes import FaultyEmbedder, SetClock, away
+from tests.support.openings import openings_of
 
 _NOW = datetime(2026, 12, 1, 12, tzinfo=UTC)
 _TITLES = ("Harbour", "Kitchen", "Garden plans", "Office", "Letters")
@@ -55,7 +56,7 @@ async def paths(config: Callable[..., Config]) -> AsyncIterator[Paths]:
             await stack.enter_async_context(AgentMem(config(worker=False), clock=SetClock(_NOW))) for _ in range(2)
         ]
         # No tenant of a test is as large as those of which only some chunks are ranked.
-        narrowed._ready().services.retrieval._search.finder._whole_max_chunks = 0
+        openings_of(narrowed)._whole_max_chunks = 0
         yield Paths(whole, narrowed)
 
 
@@ -121,7 +122,7 @@ async def test_what_a_rare_speaker_said_is_found_among_very_much_else(
         await paths.whole.create_active_memory("agent-1", "Notes", line, metadata={"speaker": speaker})
 
     async with AgentMem(config(worker=False), embedder=FaultyEmbedder(away, TEST_DIMENSION)) as without_vectors:
-        without_vectors._ready().services.retrieval._search.finder._whole_max_chunks = 0
+        openings_of(without_vectors)._whole_max_chunks = 0
         for question in ("What did Zoe say?", "what has zoe said?"):
             for found in (*await paths.ask(question), await without_vectors.retrieve_memories("agent-1", question)):
                 assert "Zoe" in [hit.speaker for hit in found.hits], question

@@ -6,6 +6,7 @@ import pytest
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.services.recall.narrowing import WHOLE_MAX_CHUNKS
+from tests.support.openings import openings_of
 
 _SIGNED = (
     "Oskar is learning C.",
@@ -94,7 +95,7 @@ async def test_a_first_or_last_name_names_a_speaker(
     memory: AgentMem, tenant: str, monkeypatch: pytest.MonkeyPatch, question: str, speaker: str, whole: int
 ) -> None:
     """In a small memory and in one too large to be ranked whole."""
-    monkeypatch.setattr(memory._ready().services.retrieval._search.finder, "_whole_max_chunks", whole)
+    monkeypatch.setattr(openings_of(memory), "_whole_max_chunks", whole)
     await memory.create_active_memory(tenant, "Chat", _CHAT)
 
     best = (await memory.retrieve_memories(tenant, question)).hits[0]
@@ -125,7 +126,7 @@ async def test_an_alias_of_an_entity_names_a_speaker(
     memory: AgentMem, tenant: str, monkeypatch: pytest.MonkeyPatch, whole: int
 ) -> None:
     """A name that was merged into the speaker's."""
-    monkeypatch.setattr(memory._ready().services.retrieval._search.finder, "_whole_max_chunks", whole)
+    monkeypatch.setattr(openings_of(memory), "_whole_max_chunks", whole)
     note = await memory.create_active_memory(tenant, "Chat", f"{_CHAT}\n\nGrizzly Tom met Ada Lind at Castle Orleby.")
     await memory.admin.consolidate(tenant, note.id)
     await memory.admin.graph.merge(tenant, "Fahim Khan", "Grizzly Tom")

@@ -16,6 +16,7 @@ from agent_reminiscence.services.recall.searching import Search
 from agent_reminiscence.text.tokens import count_tokens
 from tests.conftest import TEST_DIMENSION
 from tests.support.fakes import SetClock
+from tests.support.openings import openings_of
 
 _NOW = datetime(2026, 12, 1, 12, tzinfo=UTC)
 _DAY = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -101,9 +102,9 @@ async def test_large_memories_are_ranked_with_small_ones(config: Callable[..., C
     async with AgentMem(config(worker=False), clock=SetClock(_NOW)) as memory:
         asked = ["ana", "team", "project"]
         await _remember(memory, asked)
-        first = {}
+        first: dict[str, list[list[str]]] = {}
         for whole in (10_000, 60, 0):
-            memory._ready().services.retrieval._search.finder._whole_max_chunks = whole
+            openings_of(memory)._whole_max_chunks = whole
             for question in _QUESTIONS:
                 found = await memory.retrieve_memories(asked, question, limit=5)
                 first.setdefault(question, []).append([hit.content for hit in found.hits])

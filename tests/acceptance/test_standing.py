@@ -21,6 +21,7 @@ from agent_reminiscence.services.recall.standing import MAX_STANDING
 from agent_reminiscence.text.rendering import STANDING_SHARE
 from agent_reminiscence.text.tokens import count_tokens
 from tests.support.fakes import SetClock
+from tests.support.openings import openings_of
 from tests.support.rendered import read_rendering, read_standing
 
 _MARCH = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -136,7 +137,7 @@ async def test_a_filter_admits_wishes_like_hits(
     memory: AgentMem, tenant: str, monkeypatch: pytest.MonkeyPatch, whole: int
 ) -> None:
     """Conversation, trust label, tier, confidence and time, for small tenants and large ones."""
-    monkeypatch.setattr(memory._ready().services.retrieval._search.finder, "_whole_max_chunks", whole)
+    monkeypatch.setattr(openings_of(memory), "_whole_max_chunks", whole)
     await _talk(memory, tenant, ("user", _WISH), ("user", _FERRY))
     await _talk(memory, tenant, ("user", _LIMIT), ("user", _FERRY), chat="chat-2")
     await memory.create_active_memory(tenant, "Note", "The user is vegan.", source="agent", metadata={"team": "red"})

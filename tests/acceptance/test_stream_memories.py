@@ -18,6 +18,7 @@ from agent_reminiscence import AgentMem, Config, Filter, SearchHit
 from agent_reminiscence.exceptions import InvalidInputError, ReminiscenceError
 from agent_reminiscence.services.recall import streaming
 from agent_reminiscence.sync import AgentMem as SyncAgentMem
+from tests.support.openings import openings_of
 from tests.support.telemetry import Recording
 
 _DAY = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -93,7 +94,7 @@ async def test_the_bundled_embedder_and_large_tenants_begin_like_a_search(
         assert result.hits[1].later == result.hits[0].chunk_id
         assert len(streamed) > 220
         assert len({hit.content for hit in streamed}) == len(streamed)
-        monkeypatch.setattr(bundled_memory._ready().services.retrieval._search.finder, "_whole_max_chunks", 0)
+        monkeypatch.setattr(openings_of(bundled_memory), "_whole_max_chunks", 0)
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ from agent_reminiscence.telemetry import Telemetry
 from tests.acceptance.conftest import Server
 from tests.support.factories import LONG_AGO
 from tests.support.fakes import FaultyEmbedder, quoting
+from tests.support.openings import openings_of
 from tests.support.scripted import ScriptedModel, answer
 from tests.support.servers import SECOND_SERVER_THOROUGHLY
 from tests.support.steps import refusing
@@ -132,7 +133,7 @@ async def test_a_search_of_many_short_texts_takes_four_round_trips(
     # A connection of that age begins with a statement that discards its plans.
     monkeypatch.setattr(connection, "_FIRST_REPLANNING_SECONDS", math.inf)
     async with observed(postgres_pool_size=1, worker=False) as memory:
-        memory._ready().services.retrieval._search.finder._whole_max_chunks = 0
+        openings_of(memory)._whole_max_chunks = 0
         await memory.admin.import_memories(
             "agent-1",
             [ImportedMemory(title=f"Crate {number}", content=f"It holds {number * 7} pears.", metadata={},

@@ -22,6 +22,7 @@ from tests.chaos.conftest import Repetitions
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.support.chaos import stories
 from tests.support.fakes import FaultyEmbedder, SetClock, away
+from tests.support.openings import openings_of
 
 pytestmark = pytest.mark.thorough
 
@@ -351,7 +352,7 @@ async def _open(server: TestServer, clock: SetClock) -> AsyncIterator[Paths]:
         whole = await stack.enter_async_context(AgentMem(config, clock=clock))
         many = await stack.enter_async_context(AgentMem(config, clock=clock))
         # No tenant of a test is as large as those of which only some chunks are ranked.
-        many._ready().services.retrieval._finder._whole_max_chunks = 0
+        openings_of(many)._whole_max_chunks = 0
         none = await stack.enter_async_context(
             AgentMem(config, clock=clock, embedder=FaultyEmbedder(away, TEST_DIMENSION))
         )

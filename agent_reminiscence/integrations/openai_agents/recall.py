@@ -8,13 +8,14 @@ import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
-from uuid import UUID, uuid4
+from uuid import uuid4
 
+from agent_reminiscence.beside import ExternalId, SharedIds, retrieve_beside, shared_ids
 from agent_reminiscence.config.extras import require
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit, search_text
-from agent_reminiscence.exceptions import InvalidInputError, ReminiscenceError
+from agent_reminiscence.exceptions import ExternalIdNotFoundError, InvalidInputError, ReminiscenceError
 from agent_reminiscence.integrations.openai_agents.arguments import check_memory, check_selection, check_token_budget
 from agent_reminiscence.integrations.openai_agents.messages import role_of, text_of
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from agents.run_config import CallModelData, ModelInputData
     from agents.tool_context import ToolContext
 
-type ExternalId = str | int | UUID
 type OnError = Literal["ignore", "raise"]
 
 _logger = logging.getLogger("agent_reminiscence.integrations")
@@ -48,6 +48,7 @@ def recall_filter(
     min_match: float | Literal["found"] | None = "found",
     where: Filter | None = None,
     on_error: OnError = "ignore",
+    shared: SharedIds | Callable[[CallModelData[Any]], SharedIds] = (),
 ) -> Callable[[CallModelData[Any]], Awaitable[ModelInputData]]:
     """A `call_model_input_filter` that shows the model what memory holds about the newest user message.
 
@@ -63,11 +64,15 @@ def recall_filter(
             closest. What always holds is shown in any case.
         where: Only passages that this filter admits.
         on_error: "ignore" sends the input unchanged if memory cannot be searched, and logs that; "raise" ends the run.
+        shared: Up to 15 further memories, such as the team's, or a function that names them for each call. They are
+            read beside the own one and ranked together with it. The own one may be empty; a shared one that nothing was
+            ever stored for ends the run with an `ExternalIdNotFoundError` that names it, whatever `on_error` says.
 
     Raises:
         ConfigurationError: openai-agents is not installed.
         InvalidInputError: `memory` is not an `agent_reminiscence.AgentMem`, `token_budget` is not a whole number from
-            1, `min_match` is not a number from 0 to 1, `where` is not a `Filter`, or `on_error` is unknown.
+            1, `min_match` is not a number from 0 to 1, `where` is not a `Filter`, `on_error` is unknown, or `shared` is
+            not a list of `external_id`s, or too long.
     """
     require("openai-agents", "recall_filter")
     from agents.run_config import ModelInputData
@@ -77,18 +82,26 @@ def recall_filter(
     check_selection(min_match, where)
     if on_error not in ("ignore", "raise"):
         raise InvalidInputError(f"on_error must be 'ignore' or 'raise', not {on_error!r}")
-    found: OrderedDict[tuple[str, str], RetrievalResult | None] = OrderedDict()
+    beside = _checked_shared(shared, external_id)
+    found: OrderedDict[tuple[str, tuple[str, ...], str], RetrievalResult | None] = OrderedDict()
 
-    async def search(tenant: ExternalId, question: str, messages: int) -> RetrievalResult | None:
+    async def search(
+        tenant: ExternalId, others: tuple[str, ...], question: str, messages: int
+    ) -> RetrievalResult | None:
         try:
-            return await memory.retrieve_memories(
+            return await retrieve_beside(
+                memory,
                 tenant,
+                others,
                 question[:_MAX_QUERY_CHARACTERS],
                 limit=min(_MAX_PASSAGES + messages, _MAX_HITS),
                 min_match=min_match,
                 where=where,
                 synthesis=False,
             )
+        except ExternalIdNotFoundError:
+            # A mistake of the program, which nobody would notice in the answers.
+            raise
         except ReminiscenceError as error:
             if on_error == "raise":
                 raise
@@ -102,10 +115,11 @@ def recall_filter(
         if index is None or not question.strip():
             return data.model_data
         tenant = external_id(data) if callable(external_id) else external_id
-        key = (str(tenant), question)
+        others = shared_ids(beside(data) if callable(beside) else beside, tenant)
+        key = (str(tenant), others, question)
         is_first = all(role_of(item) in _INSTRUCTIONS for item in items[index + 1 :])
         if is_first or key not in found:
-            found[key] = await search(tenant, question, sum(role_of(item) is not None for item in items))
+            found[key] = await search(tenant, others, question, sum(role_of(item) is not None for item in items))
             while len(found) > _MAX_QUESTIONS_KEPT:
                 found.popitem(last=False)
         prompt = _prompt(found[key], items[: index + 1], token_budget)
@@ -126,6 +140,7 @@ def memory_tools(
     token_budget: int = 1_200,
     min_match: float | None = None,
     where: Filter | None = None,
+    shared: SharedIds | Callable[[ToolContext[Any]], SharedIds] = (),
 ) -> list[FunctionTool]:
     """Tools for an agent: `search_memory(query)` and `remember(title, text)`.
 
@@ -138,11 +153,16 @@ def memory_tools(
         min_match: A search returns only passages with at least this `match`, 0 to 1. None returns weak matches, too,
             and says that they are weak.
         where: A search returns only passages that this filter admits.
+        shared: Up to 15 further memories, such as the team's, or a function that names them for each call. A search
+            reads them beside the own one and ranks them together with it; `remember` never writes into them. The own
+            one may be empty; a shared one that nothing was ever stored for ends the run with an
+            `ExternalIdNotFoundError` that names it.
 
     Raises:
         ConfigurationError: openai-agents is not installed.
         InvalidInputError: `memory` is not an `agent_reminiscence.AgentMem`, `token_budget` is not a whole number from
-            1, `min_match` is not a number from 0 to 1, or `where` is not a `Filter`.
+            1, `min_match` is not a number from 0 to 1, `where` is not a `Filter`, or `shared` is not a list of
+            `external_id`s, or too long.
     """
     require("openai-agents", "memory_tools")
     from agents import FunctionTool
@@ -150,15 +170,24 @@ def memory_tools(
     check_memory(memory, "memory_tools")
     check_token_budget(token_budget)
     check_selection(min_match, where)
+    beside = _checked_shared(shared, external_id)
 
-    async def search(tenant: ExternalId, query: str) -> str:
+    async def search(context: ToolContext[Any], tenant: ExternalId, query: str) -> str:
+        others = beside(context) if callable(beside) else beside
         return search_text(
-            await memory.retrieve_memories(
-                tenant, query, token_budget=token_budget, min_match=min_match, where=where, synthesis=False
+            await retrieve_beside(
+                memory,
+                tenant,
+                others,
+                query,
+                token_budget=token_budget,
+                min_match=min_match,
+                where=where,
+                synthesis=False,
             )
         )
 
-    async def remember(tenant: ExternalId, title: str, text: str) -> str:
+    async def remember(context: ToolContext[Any], tenant: ExternalId, title: str, text: str) -> str:
         await memory.create_active_memory(tenant, title, text, source="agent", idempotency_key=f"tool-{uuid4()}")
         return "Remembered."
 
@@ -167,7 +196,10 @@ def memory_tools(
             tenant = external_id(context) if callable(external_id) else external_id
             try:
                 values = json.loads(given)
-                return await call(tenant, **{name: values[name] for name in arguments})
+                return await call(context, tenant, **{name: values[name] for name in arguments})
+            except ExternalIdNotFoundError:
+                # Of a shared memory: a mistake of the program, which no model can mend.
+                raise
             except (ReminiscenceError, ValueError, KeyError, TypeError) as error:
                 # Its message may name the tenant.
                 _logger.warning("the tool %s failed: %s", name, type(error).__name__)
@@ -195,6 +227,15 @@ def memory_tools(
             remember,
         ),
     ]
+
+
+def _checked_shared[Context](
+    shared: SharedIds | Callable[[Context], SharedIds], external_id: ExternalId | Callable[[Context], ExternalId]
+) -> tuple[str, ...] | Callable[[Context], SharedIds]:
+    """The shared memories, checked as far as they are known before a call."""
+    if callable(shared):
+        return shared
+    return shared_ids(shared, None if callable(external_id) else external_id)
 
 
 def _prompt(result: RetrievalResult | None, items: Sequence[Any], token_budget: int) -> str:

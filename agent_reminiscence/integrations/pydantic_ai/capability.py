@@ -17,6 +17,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.template import TemplateStr
 
+from agent_reminiscence.beside import SharedIds, retrieve_beside, shared_ids
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.filter import Filter
@@ -24,6 +25,7 @@ from agent_reminiscence.domain.retrieval import search_text
 from agent_reminiscence.domain.turn import Turn, read_turns
 from agent_reminiscence.exceptions import (
     ConfigurationError,
+    ExternalIdNotFoundError,
     InvalidInputError,
     QuotaExceededError,
     ReminiscenceError,
@@ -78,6 +80,10 @@ class Reminiscence(AbstractCapability[Any]):
             comes closest. What always holds is shown in any case. `search_memory` also returns weak matches, and says
             so when nothing matches well.
         where: Only passages that this filter admits are shown, before a run and by `search_memory`.
+        shared: Up to 15 further `external_id`s, such as the team's, or a function that tells them from the run's
+            context. They are read beside the own memory, before a run and by `search_memory`, ranked together with it,
+            and never written. The own one may be empty; a shared one that nothing was ever stored for is an error of
+            the run, whatever `on_error` says: most likely it is mistyped.
         remember: Which runs are recorded: "never" none, "completed" those that ended with a result, "always" also
             those that failed, were cancelled or whose stream was broken off, as far as they came.
         on_error: What happens if the memory fails: "ignore" logs a warning and goes on without it; "raise" lets the
@@ -92,7 +98,9 @@ class Reminiscence(AbstractCapability[Any]):
 
     Raises:
         ConfigurationError: An argument has a value that is not allowed.
-        InvalidInputError: When a run begins: `external_id` gave none.
+        InvalidInputError: `shared` is not a list of `external_id`s, or too long; or when a run begins: `external_id`
+            gave none.
+        ExternalIdNotFoundError: In a run: nothing was ever stored for one of `shared`.
     """
 
     memory: AgentMem
@@ -108,7 +116,9 @@ class Reminiscence(AbstractCapability[Any]):
     opens_memory: bool = False
     min_match: float | Literal["found"] | None = "found"
     where: Filter | None = None
+    shared: SharedIds | Callable[[RunContext[Any]], SharedIds] = ()
     _tenant: str | None = field(default=None, init=False, repr=False)
+    _beside: tuple[str, ...] | None = field(default=None, init=False, repr=False)
     _live: Sequence[ModelMessage] = field(default=(), init=False, repr=False)
     _question: str = field(default="", init=False, repr=False)
 
@@ -130,8 +140,9 @@ class Reminiscence(AbstractCapability[Any]):
         validation.where(self.where)
         if self.outcome is not None and not self.learn:
             raise ConfigurationError("outcome is asked only with learn=True; pass both or neither")
-        if not callable(self.external_id):
-            _check_tenant(self.external_id)
+        own = None if callable(self.external_id) else _check_tenant(self.external_id)
+        if not callable(self.shared):
+            self.shared = shared_ids(self.shared, own)
         self._seat = Seat(self.memory, is_owned=self.opens_memory)
         self._writes = Writes()
         # One for all copies: a durable engine registers it.
@@ -151,6 +162,7 @@ class Reminiscence(AbstractCapability[Any]):
         id: str = "reminiscence",
         min_match: float | Literal["found"] | None = "found",
         where: dict[str, Any] | None = None,
+        shared: list[str] | None = None,
     ) -> Self:
         """Make the capability that a file for `Agent.from_file` describes, with a memory of its own.
 
@@ -160,10 +172,12 @@ class Reminiscence(AbstractCapability[Any]):
             external_id: Whose memory it is; a template such as `"{{user_id}}"` is filled in from the run's `deps`.
             dsn: Of your PostgreSQL; None takes it from the environment, as `Config()` does.
             where: The fields of a filter.
+            shared: Further `external_id`s that are read; no templates.
 
         Raises:
             ConfigurationError: An argument has a value that is not allowed, or a template was not read as one.
-            InvalidInputError: `min_match` is neither a number from 0 to 1 nor "found", or `where` is not a filter.
+            InvalidInputError: `min_match` is neither a number from 0 to 1 nor "found", or `where` is not a filter;
+                or `shared` names what cannot be an `external_id`, or more than 15.
         """
         if isinstance(external_id, str) and "{{" in external_id:
             raise ConfigurationError(
@@ -182,6 +196,7 @@ class Reminiscence(AbstractCapability[Any]):
             opens_memory=True,
             min_match=min_match,
             where=None if where is None else Filter(**where),
+            shared=() if shared is None else shared,
         )
 
     @classmethod
@@ -199,7 +214,8 @@ class Reminiscence(AbstractCapability[Any]):
     async def for_run(self, ctx: RunContext[Any]) -> Self:
         """A copy for one run, which knows whose memory it is."""
         one = copy(self)
-        vars(one).update(_tenant=self._tenant_of(ctx), _live=(), _question="")
+        tenant = self._tenant_of(ctx)
+        vars(one).update(_tenant=tenant, _beside=self._beside_of(ctx, tenant), _live=(), _question="")
         return one
 
     def get_instructions(self) -> str:
@@ -265,8 +281,11 @@ class Reminiscence(AbstractCapability[Any]):
     async def recall(self, ctx: RunContext[Any], question: str, window: Window) -> Recalled:
         """What fits a question and is not in the window."""
         async with self._seat:
-            result = await self.memory.retrieve_memories(
-                self._tenant_of(ctx),
+            tenant = self._tenant_of(ctx)
+            result = await retrieve_beside(
+                self.memory,
+                tenant,
+                self._beside_of(ctx, tenant),
                 question,
                 token_budget=self.token_budget,
                 min_match=self.min_match,
@@ -303,8 +322,11 @@ class Reminiscence(AbstractCapability[Any]):
         """What the tool `search_memory` answers: quoted data inside a fence."""
         try:
             async with self._seat:
-                result = await self.memory.retrieve_memories(
-                    self._tenant_of(ctx),
+                tenant = self._tenant_of(ctx)
+                result = await retrieve_beside(
+                    self.memory,
+                    tenant,
+                    self._beside_of(ctx, tenant),
                     query[:_MAX_QUESTION],
                     token_budget=self.token_budget,
                     where=self.where,
@@ -344,6 +366,11 @@ class Reminiscence(AbstractCapability[Any]):
         if self._tenant is not None:
             return self._tenant
         return _check_tenant(self.external_id(ctx) if callable(self.external_id) else self.external_id)
+
+    def _beside_of(self, ctx: RunContext[Any], tenant: str) -> tuple[str, ...]:
+        if self._beside is not None:
+            return self._beside
+        return shared_ids(self.shared(ctx) if callable(self.shared) else self.shared, tenant)
 
     async def _finish(
         self,
@@ -417,7 +444,8 @@ class Reminiscence(AbstractCapability[Any]):
         return ctx.run_id if self.learn else None
 
     def _pass_over(self, error: ReminiscenceError, what: str, *names: object) -> None:
-        if self.on_error == "raise":
+        # A shared memory that does not exist is a mistake of the program, which nobody would notice in its answers.
+        if self.on_error == "raise" or isinstance(error, ExternalIdNotFoundError):
             raise error
         # Its text may quote a memory.
         _logger.warning(f"{what}: %s", *names, type(error).__name__)  # noqa: G004 - the same few texts

@@ -159,7 +159,9 @@ class Caller:
                 )
         # The order of a request means nothing.
         chosen = tuple(one for one in readable if external_ids is None or one in external_ids)
-        return own if chosen == (own,) else OwnAndShared(own=own, asked=chosen, skips_unknown=external_ids is None)
+        if chosen == (own,):
+            return own
+        return OwnAndShared(own=own, asked=chosen, may_be_unknown=chosen if external_ids is None else ())
 
 
 def is_external_id(text: str) -> bool:

@@ -44,7 +44,7 @@ def search_request(
         external_id=first,
         beside=tuple(beside),
         own=validation.external_id(shared.own) if shared is not None else None,
-        skips_unknown=shared is not None and shared.skips_unknown,
+        may_be_unknown=frozenset() if shared is None else frozenset(shared.may_be_unknown),
         query=validation.query(query),
         limit=_limit(config, hits, budget),
         tiers=validation.tiers(tiers),

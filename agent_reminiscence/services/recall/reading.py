@@ -116,3 +116,9 @@ def may_be_hits(reading: Reading) -> NDArray[np.bool_]:
     """Which entries may be hits, as far as that is told."""
     told = reading.texts.eligible
     return np.ones(len(reading.texts.entries), dtype=np.bool_) if told is None else told
+
+
+def not_among(terms: Sequence[str], known: Sequence[str]) -> list[str]:
+    """The `terms` that are not known; a long question has thousands."""
+    there = frozenset(known)
+    return [term for term in terms if term not in there]

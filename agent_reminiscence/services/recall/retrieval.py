@@ -23,8 +23,8 @@ from agent_reminiscence.domain.search import LATEST, SearchRequest
 from agent_reminiscence.exceptions import EmbeddingError, InvalidInputError, ProfileNotFoundError, RedactionError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.recall.best_rows import FoundRows, Source
-from agent_reminiscence.services.recall.finding import QuestionVector
 from agent_reminiscence.services.recall.further import Further
+from agent_reminiscence.services.recall.hearing import QuestionVector
 from agent_reminiscence.services.recall.outcomes import RunOutcomes
 from agent_reminiscence.services.recall.outdated import naming_shown
 from agent_reminiscence.services.recall.question import off_loop_if_long, topic_of
@@ -98,7 +98,7 @@ class RetrievalService:
         Raises:
             InvalidInputError: The id of the run looks like a secret, or the given vector does not fit the stored ones.
             ProfileNotFoundError: There is no such profile.
-            ExternalIdNotFoundError: One of several memories was never written, and the request does not skip it.
+            ExternalIdNotFoundError: One of several memories was never written, and must not be unknown.
         """
         if request.run_id is not None:
             self._outcomes.check(request.run_id)
@@ -247,7 +247,7 @@ class RetrievalService:
     async def _read(
         self, request: SearchRequest, question: QuestionVector | None, generation: Generation | None
     ) -> Found:
-        if request.beside:
+        if request.is_of_several:
             return await self._several.find(request.of_each(), question, generation)
         return await self._search.find(request, question, generation)
 

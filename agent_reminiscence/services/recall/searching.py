@@ -14,10 +14,13 @@ from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.exceptions import ExternalIdNotFoundError
 from agent_reminiscence.services.memories.admission import Admission
 from agent_reminiscence.services.recall.best_rows import NOTHING_FOUND, FoundRows
-from agent_reminiscence.services.recall.finding import Finder, Opened, Opening, QuestionVector, not_among
+from agent_reminiscence.services.recall.finding import Finder
 from agent_reminiscence.services.recall.graph_list import NO_GRAPH, GraphPart, GraphRecall, Named, Reached
+from agent_reminiscence.services.recall.hearing import QuestionVector
+from agent_reminiscence.services.recall.memory_reader import Inquiry
+from agent_reminiscence.services.recall.opening import Opened, Opening
 from agent_reminiscence.services.recall.question import Asked
-from agent_reminiscence.services.recall.reading import Heard, Reading
+from agent_reminiscence.services.recall.reading import Heard, Reading, not_among
 from agent_reminiscence.services.recall.standing import StandingReader
 from agent_reminiscence.services.runtime import Runtime
 
@@ -75,6 +78,7 @@ class Search:
         self._store = runtime.store
         self._filters = runtime.repositories.filters
         self._standing = StandingReader(runtime.repositories)
+        self._openings = finder.openings
         self.finder = finder
         self.graph = graph
 
@@ -93,7 +97,7 @@ class Search:
                     return NOTHING
                 admission = await Admission.open(db, self._filters, request)
                 standing = await self._standing.admitted(db, request, held, admission, whole.read.stream)
-                return Found(await self.finder.find(db, whole, question, admission=admission), standing)
+                return Found(await self.finder.find(Inquiry(db, whole, question, admission=admission)), standing)
         # Between the two transactions: the graph has its own deadline, and perhaps its own server.
         reached = await self.graph.reach(named)
         async with self._open(request, generation, reads_beside_graph=True) as (db, opened, held):
@@ -102,7 +106,7 @@ class Search:
             admission = await Admission.open(db, self._filters, request)
             standing = await self._standing.admitted(db, request, held, admission, opened.read.stream)
             graph = await self.graph.read(db, reached, admission)
-            best = await self.finder.find(db, opened, question, graph.weights, admission, named.names)
+            best = await self.finder.find(Inquiry(db, opened, question, graph.weights, admission, named.names))
             return Found(best, standing, graph)
 
     async def survey(self, request: SearchRequest, asked: Asked, generation: Generation | None) -> Surveyed:
@@ -115,14 +119,14 @@ class Search:
             ExternalIdNotFoundError: There is no such memory.
             OtherVectorsError: Its vectors do not belong to `generation`.
         """
-        opening = self.finder.survey(request, asked)
+        opening = self._openings.survey(request, asked)
         async with self._store.read_transaction(request.external_id, opening.statements) as (db, answers):
             opened = self._opened(opening, answers, generation)
             if opened is None:
                 raise ExternalIdNotFoundError(request.external_id)
             stream = opened.read.stream
             named = await self.graph.find_named(db, request, stream)
-            speakers = await self.finder.speakers(db, request) if asked.name_parts else []
+            speakers = await self._openings.speakers(db, request) if asked.name_parts else []
         return Surveyed(request, stream, tuple(opening.terms), opened.read.counts, tuple(speakers), named)
 
     async def count(self, surveyed: Surveyed, terms: Sequence[str]) -> Surveyed:
@@ -131,7 +135,7 @@ class Search:
         if not left:
             return surveyed
         async with self._store.read_transaction(surveyed.request.external_id, ()) as (db, _):
-            counts = await self.finder.count(db, surveyed.request, left)
+            counts = await self._openings.count(db, surveyed.request, left)
         return surveyed._replace(terms=(*surveyed.terms, *left), counts={**surveyed.counts, **counts})
 
     async def read(
@@ -152,7 +156,9 @@ class Search:
             admission = await Admission.open(db, self._filters, request)
             standing = await self._standing.admitted(db, request, held, admission, opened.read.stream)
             graph = NO_GRAPH if reached is None else await self.graph.read(db, reached, admission)
-            return Read(await self.finder.read(db, opened, question, graph.weights, admission), standing, graph)
+            return Read(
+                await self.finder.read(Inquiry(db, opened, question, graph.weights, admission)), standing, graph
+            )
 
     @asynccontextmanager
     async def _open(
@@ -171,7 +177,7 @@ class Search:
         Yields:
             The third are the rows of what is pinned, and of what holds by its form.
         """
-        opening = await self.finder.opening(request, reads_beside_graph=reads_beside_graph, asked=asked)
+        opening = await self._openings.opening(request, reads_beside_graph=reads_beside_graph, asked=asked)
         # A trace names what is sent together after the last statement.
         statements = (*self._standing.statements(request), *opening.statements)
         async with self._store.read_transaction(request.external_id, statements) as (db, (pinned, flagged, *answers)):
@@ -179,7 +185,7 @@ class Search:
 
     async def _open_again(self, db: SqlExecutor, opened: Opened, generation: Generation | None) -> Opened | None:
         """Begin again in the same transaction, and read everything; None and errors as in `_opened`."""
-        opening = await self.finder.opening(opened.opening.request, reads_beside_graph=True)
+        opening = await self._openings.opening(opened.opening.request, reads_beside_graph=True)
         whole = self._opened(opening, [await db.fetch_all(*opening.statements[-1])], generation)
         return None if whole is None else replace(whole, admits_many=opened.admits_many)
 
@@ -189,7 +195,7 @@ class Search:
         Raises:
             OtherVectorsError: Its vectors do not belong to `generation`.
         """
-        opened = self.finder.opened(opening, answers)
+        opened = self._openings.opened(opening, answers)
         if opened is not None and generation is not None and opened.read.stream.generation != generation.number:
             raise OtherVectorsError
         return opened

@@ -24,8 +24,8 @@ from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.exceptions import ExternalIdNotFoundError
 from agent_reminiscence.services.recall.best_rows import NOTHING_FOUND
-from agent_reminiscence.services.recall.finding import QuestionVector, also_called, languages_of
 from agent_reminiscence.services.recall.graph_list import merged_graph
+from agent_reminiscence.services.recall.hearing import QuestionVector, also_called, languages_of
 from agent_reminiscence.services.recall.question import Asked
 from agent_reminiscence.services.recall.reading import Heard, Reading
 from agent_reminiscence.services.recall.searching import Found, Read, Search, Surveyed
@@ -41,6 +41,7 @@ class SeveralSearch:
     def __init__(self, search: Search) -> None:
         self._search = search
         self._finder = search.finder
+        self._hearing = search.finder.hearing
 
     async def find(
         self, requests: Sequence[SearchRequest], question: QuestionVector | None, generation: Generation | None
@@ -51,23 +52,24 @@ class SeveralSearch:
             requests: One for each memory, which differ in nothing else; in an order of their own.
 
         Raises:
-            ExternalIdNotFoundError: One of them was never written, and the requests do not skip it.
+            ExternalIdNotFoundError: One of them was never written, and must not be unknown.
             OtherVectorsError: Their vectors do not belong to `generation`.
             EmbeddingError: The question had to be embedded, and that failed.
         """
-        guessed = await self._finder.guess(requests)
-        surveys = [_if_known(one, self._search.survey(one, guessed.asked, generation)) for one in requests]
+        known = self._hearing.remembered(*requests)
+        guessed = await self._hearing.read(requests[0], known)
+        surveys = [_if_known(one, self._search.survey(one, guessed, generation)) for one in requests]
         surveyed = _known(await _few_at_once(surveys))
         requests = [one.request for one in surveyed]
         streams = [one.stream for one in surveyed]
         if all(stream.days is None for stream in streams):
             return Found(NOTHING_FOUND)
-        asked = _naming(await self._finder.read_together(requests, guessed, streams), surveyed)
+        asked = _naming(await self._hearing.read_again(requests, guessed, known, streams), surveyed)
         surveyed = await _few_at_once([self._search.count(one, _terms(asked)) for one in surveyed])
         counts: Counter[str] = Counter()
         for one in surveyed:
             counts.update(one.counts)
-        heard = await self._finder.hear(question, asked, counts, streams)
+        heard = await self._hearing.hear(question, asked, counts, streams)
         readers = [_if_known(one.request, self._read(one, heard, generation)) for one in surveyed]
         reads = _known(await _few_at_once(readers))
         readings = [read.reading for read in reads if read.reading is not None and len(read.reading.texts.entries)]
@@ -85,11 +87,11 @@ class SeveralSearch:
 
 
 async def _if_known[T](request: SearchRequest, work: Coroutine[Any, Any, T]) -> T | None:
-    """What is read of a memory; None if it is unknown and the request skips it."""
+    """What is read of a memory; None if it is unknown, and may be."""
     try:
         return await work
     except ExternalIdNotFoundError:
-        if not request.skips_unknown:
+        if request.external_id not in request.may_be_unknown:
             raise
         return None
 

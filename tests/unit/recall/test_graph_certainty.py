@@ -7,8 +7,8 @@ from uuid import UUID
 from agent_reminiscence.database.repositories.graph.store import EntityOutline, GraphOutline, RelationshipOutline
 from agent_reminiscence.domain.graph import strength
 from agent_reminiscence.services.recall.activation import activate
-from agent_reminiscence.services.recall.finding import GRAPH_LEAST_CERTAINTY
 from agent_reminiscence.services.recall.graph_list import _certainty
+from agent_reminiscence.services.recall.memory_reader import GRAPH_LEAST_CERTAINTY
 
 _NAMED, _BEYOND, _BETWEEN = (UUID(int=number) for number in (1, 2, 3))
 

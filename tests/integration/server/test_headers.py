@@ -113,13 +113,15 @@ async def test_a_credential_without_tenant_and_delegation_acts_for_nobody(served
         assert (await _whoami(served, "odd", *headers)).status_code == 403
 
 
-@pytest.mark.parametrize("name", ["X-External-Id", "x-external-id", "Authorization", "authorization"])
+@pytest.mark.parametrize(
+    "name", ["X-External-Id", "x-external-id", "Authorization", "authorization", "X-Also-Reads", "x-also-reads"]
+)
 async def test_a_header_that_decides_stands_there_once(served: Served, name: str) -> None:
     """A proxy may have checked the other one."""
-    first = ("X-External-Id", "joe")
+    first = [("X-External-Id", "joe"), ("X-Also-Reads", "zoe")]
     second = (name, "Bearer ida" if name.lower() == "authorization" else "ida")
 
-    answer = await _whoami(served, "backend", first, second)
+    answer = await _whoami(served, "backend", *first, second)
 
     assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == (400, "header-repeated")
 

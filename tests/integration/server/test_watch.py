@@ -148,9 +148,10 @@ async def test_a_credential_that_allows_less_than_before_ends_its_stream(unopene
     """Or acts for somebody else: a grant counts as a whole."""
     for other in (
         Grant(subject="k", scopes=frozenset({Scope.WRITE}), external_id="ida"),
-        Grant(subject="k", scopes=_READS, external_id="joe"),
+        Grant(subject="k", scopes=_READS, external_id="joe", also_reads=("team",)),
+        Grant(subject="k", scopes=_READS, external_id="ida"),
     ):
-        keys = Keys(ida=Grant(subject="k", scopes=_READS, external_id="ida"))
+        keys = Keys(ida=Grant(subject="k", scopes=_READS, external_id="ida", also_reads=("team",)))
         async with (
             _served(unopened, keys, 0.05) as served,
             served.with_token("ida", _EVENTS) as client,

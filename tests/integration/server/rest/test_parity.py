@@ -309,7 +309,7 @@ async def test_writes_answer_what_the_memory_returns(rest: Rest) -> None:
 
     made = frozenset(
         {
-            *("id", "memory_id", "chunk_id", "event_id", "receipt_id", "memory_ids", "external_id"),
+            *("id", "memory_id", "chunk_id", "event_id", "receipt_id", "memory_ids", "external_id", "external_ids"),
             *("occurred_at", "created_at", "updated_at", "recorded_at", "archived_at", "requested_at", "superseded_at"),
             *("digest", "remains", "sha256", "start_date", "end_date", "said_at", "prompt", "score", "score_parts"),
             *("same_text", "last_said_at", "later", "defined_at", "written_at"),

@@ -23,7 +23,7 @@ from pydantic_ai import Agent
 from pydantic_ai.exceptions import UnexpectedModelBehavior
 
 from agent_reminiscence.agents import memorizer, memory_retriever, memory_updater, profile_writer, reflector
-from agent_reminiscence.agents.memory_retriever import Passage, RetrieverDeps
+from agent_reminiscence.agents.memory_retriever import RetrieverDeps
 from agent_reminiscence.agents.memory_updater import UpdaterDeps
 from agent_reminiscence.agents.plans import (
     ConsolidationMaterial,
@@ -228,7 +228,7 @@ def _retriever_deps() -> RetrieverDeps:
     async def search(query: str) -> RetrievalResult:
         return _found()
 
-    async def read_around(passage: Passage) -> Sequence[SearchHit]:
+    async def read_around(passage: memory_retriever.Passage) -> Sequence[SearchHit]:
         return _found().hits
 
     return RetrieverDeps(search=search, read_around=read_around)

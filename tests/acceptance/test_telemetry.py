@@ -451,7 +451,9 @@ async def test_the_guide_lists_every_attribute_and_metric(observed: Opens, recor
         note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.", description="For the release")
         await memory.get_active_memories("agent-1")
         await memory.update_active_memory("agent-1", note.id, content="Ship on Monday.")
+        await memory.create_active_memory("agent-2", "Plan", "Ship on Sunday.")
         await memory.retrieve_memories("agent-1", "when do we ship?")
+        await memory.retrieve_memories(["agent-1", "agent-2"], "when do we ship?")
         await memory.admin.remember("agent-1", [{"role": "user", "content": "We ship later."}])
     with (
         pytest.raises(RuntimeError),

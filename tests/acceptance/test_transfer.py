@@ -120,7 +120,7 @@ def _change(file: Path, change: Callable[[bytes], bytes]) -> None:
 def _said(hits: Sequence[SearchHit]) -> list[dict[str, Any]]:
     """Hits without what the words of other tenants in the partition and the time of day touch."""
     return sorted(
-        (hit.model_dump(exclude={"score", "score_parts", "match"}) for hit in hits),
+        (hit.model_dump(exclude={"external_id", "score", "score_parts", "match"}) for hit in hits),
         key=lambda hit: str(hit["chunk_id"]),
     )
 

@@ -332,8 +332,14 @@ async def test_every_text_of_ours_can_be_replaced(memory: AgentMem) -> None:
             return ModelResponse(parts=[ToolCallPart(output.name, given)])
         return act("look") if next(turns) % 5 else ModelResponse(parts=[TextPart("fertig")])
 
+    await memory.create_active_memory("team", "Tee", "Im Team trinkt Ana Tee.")
     config = ReactMemConfig(
-        persona="<persona>", prompts=prompts, working_memory_threshold=300, keep_recent_steps=1, max_repeats=9
+        persona="<persona>",
+        prompts=prompts,
+        working_memory_threshold=300,
+        keep_recent_steps=1,
+        max_repeats=9,
+        shared=["team"],
     )
     model = FunctionModel(reason)
     async with ReactMemService(model, memory, toolsets=[tools], config=config, summary_model=model) as agent:

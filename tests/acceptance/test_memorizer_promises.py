@@ -94,7 +94,7 @@ async def _seen(memory: AgentMem, external_id: str) -> dict[str, Any]:
         )
         hits = await hits_of(memory, _WHO, external_id, as_of=at)
         seen[f"hits {at}"] = {
-            text: hit.model_dump(exclude={"score", "score_parts", "match"}) for text, hit in hits.items()
+            text: hit.model_dump(exclude={"external_id", "score", "score_parts", "match"}) for text, hit in hits.items()
         }
     return seen
 

@@ -205,7 +205,7 @@ async def _answers(memory: AgentMem, tenant: str, queries: Sequence[str]) -> lis
     for query in queries:
         for moment in (None, stories.moment(-1), stories.moment(2)):
             result = await memory.retrieve_memories(tenant, query, limit=_EVERYTHING, as_of=moment)
-            found.append([hit.model_dump() for hit in result.hits])
+            found.append([hit.model_dump(exclude={"external_id"}) for hit in result.hits])
     return found
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from agent_reminiscence import AgentMem, Config, Filter, SearchHit
 from agent_reminiscence.database.repositories import active_memory
+from agent_reminiscence.domain.filter import MAX_NESTING
 from agent_reminiscence.services.recall import narrowing, opening
 from tests.support.filters import meets
 from tests.support.openings import openings_of
@@ -240,13 +241,15 @@ def _all_hold(metadata: Mapping[str, Any], conditions: Mapping[Any, Any] | None)
     return conditions is None or meets(metadata, conditions)
 
 
-def _joined(pick: Callable[[Any], Any], conditions: list[dict[Any, Any]]) -> dict[Any, Any]:
-    """One of some conditions, or several of them with `$and`, `$or` and `$not`."""
-    match pick(["one", "one", "or", "not", "both"]):
+def _joined(pick: Callable[[Any], Any], conditions: list[dict[Any, Any]], nesting: int = MAX_NESTING) -> dict[Any, Any]:
+    """One of some conditions, or several of them with `$and`, `$or` and `$not`, at most `nesting` deep."""
+    # "both" is three deep.
+    forms = [form for form in ("one", "one", "or", "not", "both") if form == "one" or nesting > 3]
+    match pick(forms):
         case "or":
-            return {"$or": [_joined(pick, conditions), pick(conditions)]}
+            return {"$or": [_joined(pick, conditions, nesting - 1), pick(conditions)]}
         case "not":
-            return {"$not": _joined(pick, conditions)}
+            return {"$not": _joined(pick, conditions, nesting - 1)}
         case "both":
             return {"$and": [pick(conditions), {"$not": {"$or": [pick(conditions), pick(conditions)]}}]}
     chosen: dict[Any, Any] = pick(conditions)

@@ -339,7 +339,7 @@ async def test_every_text_of_ours_can_be_replaced(memory: AgentMem) -> None:
         working_memory_threshold=300,
         keep_recent_steps=1,
         max_repeats=9,
-        shared=["team"],
+        shared=("team",),
     )
     model = FunctionModel(reason)
     async with ReactMemService(model, memory, toolsets=[tools], config=config, summary_model=model) as agent:

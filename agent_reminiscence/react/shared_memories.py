@@ -35,7 +35,7 @@ class SharedMemories:
         return shared_ids(self._shared, external_id)
 
     async def retrieve(self, user: str, collection: str, query: str, *, is_asked: bool) -> RetrievalResult | None:
-        """What shared memories hold about a question; None if there is no shared memory.
+        """Ask the shared memories a question; None if nothing is shared with this user.
 
         Args:
             is_asked: Whether the model asks: then weak matches are returned, too.

@@ -197,7 +197,7 @@ def named_memories(value: str) -> tuple[str, ...]:
     """The further memories that the header `X-Also-Reads` names: percent-encoded UTF-8, with commas between.
 
     Raises:
-        ProblemError: 400 if one of them is no name, or there are too many.
+        ProblemError: 400 if it names too many, or one of them is not a valid name.
     """
     named = tuple(dict.fromkeys(named_tenant(one.strip(), ALSO_READS_HEADER) for one in value.split(",")))
     if len(named) >= MAX_MEMORIES_ASKED:

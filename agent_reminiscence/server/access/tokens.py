@@ -129,7 +129,7 @@ class JwtAuthenticator:
 
 
 def _id_of(stated: object) -> str | None:
-    """The id that a claim states; None if it is none."""
+    """The id that a claim states; None if the claim does not state one."""
     named = str(stated) if isinstance(stated, int) and not isinstance(stated, bool) else stated
     return named if isinstance(named, str) and is_external_id(named) else None
 

@@ -66,9 +66,18 @@ def _startup(postmaster: int) -> int | None:
     return next((process for process, name in _processes(postmaster).items() if "startup" in name), None)
 
 
+async def _kill_any(postmaster: int, randomness: random.Random) -> None:
+    """Kill one of the server's processes. One that ends after it was listed, such as a backend, is replaced."""
+    while is_running(postmaster):
+        with suppress(ProcessLookupError, IndexError):
+            os.kill(randomness.choice(list(_processes(postmaster))), signal.SIGKILL)
+            return
+        await asyncio.sleep(0)
+
+
 async def _crash_twice(postmaster: int, randomness: random.Random) -> bool:
     """Kill any process of the server, then the one that repairs the database; returns whether it was met."""
-    os.kill(randomness.choice(list(_processes(postmaster))), signal.SIGKILL)
+    await _kill_any(postmaster, randomness)
     end = time.monotonic() + _BEGIN_SECONDS
     while time.monotonic() < end and is_running(postmaster):
         if (startup := _startup(postmaster)) is not None:

@@ -12,6 +12,7 @@ from agent_reminiscence.admin import MemoryAdmin
 from agent_reminiscence.agents.models import AgentLimits, AgentModels, find_model
 from agent_reminiscence.config.installation import check_installation
 from agent_reminiscence.config.settings import Config
+from agent_reminiscence.config.timezones import zone_named
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.database.repositories.graph.followed import FollowedGraph
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
@@ -200,6 +201,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         MemoryRules(
             update_threshold=config.active_memory_update_threshold,
             language=config.language,
+            timezone=config.timezone,
             chunks_expire=bool(config.ttl_days),
             max_chunks=config.max_chunks,
             max_active_memories=config.max_active_memories,
@@ -238,10 +240,12 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
     writer = (
         None
         if models.retriever is None
-        else ProfileWriter(runtime, retrieval, neighbours, extractor, budget, models.retriever)
+        else ProfileWriter(
+            runtime, retrieval, neighbours, extractor, budget, models.retriever, zone=zone_named(config.timezone)
+        )
     )
     refresher = ProfileRefresher(runtime, projector, reading_turns, extractor, writer)
-    remembering = RememberingService(runtime, manager, budget, models.updater)
+    remembering = RememberingService(runtime, manager, budget, models.updater, timezone=config.timezone)
     work = WorkService(
         runtime,
         embedding,

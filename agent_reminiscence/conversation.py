@@ -42,6 +42,7 @@ class Conversation:
         source: Source,
         actor: str | None,
         remember: bool,
+        timezone: str | None,
     ) -> None:
         self._talks = services.manager.talks
         self._telemetry = services.runtime.telemetry
@@ -57,6 +58,7 @@ class Conversation:
         self._title = "Conversation" if title is None else validation.title(title)
         self._source = validation.source(source)
         self._actor = validation.optional_identifier("actor", actor)
+        self._timezone = validation.optional_timezone(timezone)
         self._remember = validation.flag("remember", remember)
         if self._remember and not services.remembering.has_model:
             raise ConfigurationError(
@@ -130,6 +132,7 @@ class Conversation:
                 source=self._source,
                 actor=self._actor,
                 remember=self._remember,
+                timezone=self._timezone,
             )
             memory = await self._talks.add(request)
             operation.note(memory_id=str(memory.id), turns=len(checked))

@@ -183,6 +183,7 @@ class AgentMem:
         source: Source = "user",
         actor: str | None = None,
         remember: bool = False,
+        timezone: str | None = None,
     ) -> Conversation:
         """A conversation to record turn by turn: `await memory.conversation("user-1", "chat-7").add("user", "Hi")`.
 
@@ -194,6 +195,8 @@ class AgentMem:
             remember: Also have the configured model read the conversation once it has paused
                 (`remember_after_seconds`) or `end()` is called, and remember what is worth it, as
                 `admin.remember` does. A worker does that; no call waits for it.
+            timezone: Where its days begin, and what "yesterday" in it means, as an IANA name such as Europe/Lisbon. A
+                memory that holds turns keeps the zone it was begun in. None uses the setting.
 
         Raises:
             InvalidInputError: An argument is invalid.
@@ -207,6 +210,7 @@ class AgentMem:
             source=source,
             actor=actor,
             remember=remember,
+            timezone=timezone,
         )
 
     def event_index(
@@ -236,6 +240,7 @@ class AgentMem:
         conversation_id: str | None = None,
         source: Source = "user",
         language: str | None = None,
+        timezone: str | None = None,
         key: str | None = None,
         if_exists: IfExists = "error",
         pinned: bool | None = None,
@@ -257,6 +262,8 @@ class AgentMem:
             source: Its trust label: user, agent, tool, import or model.
             language: The text's language as ISO 639-1, such as "de". None uses the setting, else the language
                 detected in the text, else that of the newest memory with a known one.
+            timezone: The time zone that "yesterday" and other days in the text are understood in, as an IANA name such
+                as Europe/Lisbon. None uses the setting, which is UTC unless you set it. Times are stored in UTC.
             key: Your own name for the memory, at most 256 characters, not beginning with `conversation/`; no other
                 active memory of `external_id` may have it. An archived memory gives its key up.
             if_exists: What to do if an active memory has the key. "error" refuses. "update" makes that memory what this
@@ -297,6 +304,7 @@ class AgentMem:
                 conversation_id=validation.optional_identifier("conversation_id", conversation_id),
                 source=validation.source(source),
                 language=None if language is None else check_language(language),
+                timezone=validation.optional_timezone(timezone),
                 key=named,
                 if_exists=validation.if_exists(if_exists, named),
                 pinned=None if pinned is None else validation.flag("pinned", pinned),
@@ -365,6 +373,7 @@ class AgentMem:
         conversation_id: str | None = None,
         source: Source = "user",
         language: str | None = None,
+        timezone: str | None = None,
         pinned: bool | None = None,
         expires_at: datetime | Unset | None = UNSET,
         expected_version: int | None = None,
@@ -386,6 +395,7 @@ class AgentMem:
                 memory holds already is left out; if all are, nothing is written and the memory is returned as it is.
             language: The memory's language from now on, unchanged passages included. None keeps it, but a language
                 that was only assumed is detected again from the new text.
+            timezone: Its time zone from now on, unchanged passages included. None keeps it.
             pinned: True pins the memory, False undoes it, None leaves it as it is.
             expires_at: A new moment from which on nothing finds the memory; None: it does not expire any more.
             expected_version: The version you read; the update is refused if another writer was first.
@@ -435,7 +445,7 @@ class AgentMem:
                 given = {"title": title, "content": content, "description": description, "metadata": metadata}
                 if others := [name for name, value in given.items() if not isinstance(value, Unset)]:
                     raise InvalidInputError(f"append cannot be combined with {others[0]}; make two calls")
-                for name, value in (("language", language), ("pinned", pinned)):
+                for name, value in (("language", language), ("timezone", timezone), ("pinned", pinned)):
                     if value is not None:
                         raise InvalidInputError(f"append cannot be combined with {name}; make two calls")
                 if not isinstance(expires_at, Unset):
@@ -460,14 +470,15 @@ class AgentMem:
                 changes["pinned"] = validation.flag("pinned", pinned)
             if not isinstance(expires_at, Unset):
                 changes["expires_at"] = validation.optional_moment("expires_at", expires_at)
-            if not changes and language is None:
+            if not changes and language is None and timezone is None:
                 raise InvalidInputError(
-                    "nothing to change; pass title, content, description, metadata, append, language, pinned or"
-                    " expires_at"
+                    "nothing to change; pass title, content, description, metadata, append, language, timezone, pinned"
+                    " or expires_at"
                 )
             request = UpdateRequest(
                 changes=changes,
                 language=None if language is None else check_language(language),
+                timezone=validation.optional_timezone(timezone),
                 **named_and_dated(),
             )
             if named_id is not None:
@@ -494,6 +505,7 @@ class AgentMem:
         profile: str | None = None,
         embedding: Sequence[float] | None = None,
         run_id: str | None = None,
+        timezone: str | None = None,
         synthesis: bool | None = None,
         strict: bool = False,
     ) -> RetrievalResult:
@@ -530,6 +542,8 @@ class AgentMem:
                 `memory.admin.report_outcome` can later say how it ended. The record holds ids only. If it fails, the
                 hits are returned all the same, and `omitted` has `run_not_recorded`. Also for searches of the past.
                 Each memory records its own hits: report the outcome for each.
+            timezone: Where you are, as an IANA name such as Europe/Lisbon: what today, "yesterday" and "on Sunday" mean
+                in the question, and which days renderings show. None uses the setting, which is UTC unless you set it.
             synthesis: Also have the configured model answer the question from the hits, with citations. If it fails,
                 the hits are still returned, and `omitted` says why there is no answer. None: as the setting `synthesis`
                 says, which is "off" unless you set it; with "auto" a model answers if one is configured.
@@ -566,6 +580,7 @@ class AgentMem:
                 profile=profile,
                 embedding=embedding,
                 run_id=run_id,
+                timezone=timezone,
             )
             is_strict = validation.flag("strict", strict)
             operation.note(limit=request.limit, tiers=tuple(request.tiers))
@@ -597,6 +612,7 @@ class AgentMem:
         as_of: datetime | None = None,
         known_at: datetime | None = None,
         where: Filter | None = None,
+        timezone: str | None = None,
     ) -> AsyncGenerator[SearchHit]:
         """Yield the hits of `retrieve_memories`, best first, and go on after the 200th. Calls no model.
 
@@ -632,6 +648,7 @@ class AgentMem:
             as_of=as_of,
             known_at=known_at,
             where=where,
+            timezone=timezone,
         )
         return parts.services.hit_stream.stream(request, limit=most)
 

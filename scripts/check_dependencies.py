@@ -26,6 +26,8 @@ CHECKER = "agent_reminiscence_ledger"
 REQUIREMENTS = ROOT / "requirements"
 # A plugin for pytest, which brings what it imports besides.
 PLUGIN = ROOT / PACKAGE / "testing.py"
+# Data, which the standard library reads.
+DATA = frozenset({"tzdata"})
 # Left out of `all`, too, but installed wherever tests run.
 EARLIER = "wordllama"
 # The extras of other frameworks, which `all` leaves out and which are also the names of the files that pin them, and
@@ -99,7 +101,7 @@ def _compare_imports(declared: list[Requirement]) -> Iterator[str]:
             yield f"{PACKAGE} imports {module}, which is not installed"
         elif not names & _names(declared):
             yield f"{PACKAGE} imports {module}, but pyproject.toml does not declare {' or '.join(sorted(names))}"
-    for name in sorted(_names(declared) - imported):
+    for name in sorted(_names(declared) - imported - DATA):
         yield f"pyproject.toml declares {name}, but {PACKAGE} never imports it"
 
 

@@ -37,6 +37,7 @@ class ModelAdmin(Topic):
         occurred_at: datetime | None = None,
         actor: str | None = None,
         conversation_id: str | None = None,
+        timezone: str | None = None,
         dry_run: bool = False,
         on_failure: OnFailure = "raise",
     ) -> RememberReport:
@@ -57,6 +58,8 @@ class ModelAdmin(Topic):
             occurred_at: When the conversation took place, with a time zone; None is now. The model is told the day, and
                 all writes are dated by it, as in `create_active_memory`.
             actor: As in `create_active_memory`, like `conversation_id`; applies to all writes.
+            timezone: Where it took place, as an IANA name such as Europe/Lisbon: of the days that the model is told,
+                and of new memories. None uses the setting.
             dry_run: Only report what would be done.
             on_failure: What to do if the model gives no usable answer, or the day's tokens are used up. "raise" raises
                 AgentError. "record" records the turns in the conversation `conversation_id`, as `conversation().add`
@@ -84,6 +87,7 @@ class ModelAdmin(Topic):
             conversation_id=validation.optional_identifier("conversation_id", conversation_id),
             is_dry_run=validation.flag("dry_run", dry_run),
             records_on_failure=_records_on_failure(on_failure, conversation_id),
+            timezone=validation.optional_timezone(timezone),
         )
         return await self._services.remembering.remember(request)
 
@@ -100,6 +104,7 @@ class ModelAdmin(Topic):
         as_of: datetime | None = None,
         known_at: datetime | None = None,
         where: Filter | None = None,
+        timezone: str | None = None,
         strict: bool = False,
     ) -> AsyncGenerator[RetrievalResult]:
         """Yield the hits at once, then the answer as it is written, and last the result of `retrieve_memories`.
@@ -132,6 +137,7 @@ class ModelAdmin(Topic):
             as_of=as_of,
             known_at=known_at,
             where=where,
+            timezone=timezone,
         )
         return self._services.synthesis.stream(request, strict=validation.flag("strict", strict))
 

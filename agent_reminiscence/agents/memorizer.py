@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import tzinfo
 from functools import cache
 
 from pydantic_ai import Agent, ModelRetry, RunContext
@@ -26,7 +27,7 @@ from agent_reminiscence.agents.plans import (
     WindowReading,
 )
 from agent_reminiscence.config.constants import ENTITY_TYPES, RELATIONSHIP_TYPES
-from agent_reminiscence.text.days import iso_day, iso_weekday
+from agent_reminiscence.text.days import iso_day, iso_weekday, seen_in
 from agent_reminiscence.text.rendering import Passage, render_lines
 
 _LABEL = re.compile(r"^\[(?=[0-9]+\])")
@@ -155,7 +156,10 @@ def make_prompt(material: ConsolidationMaterial) -> str:
 
 
 def _quote(material: ConsolidationMaterial) -> list[str]:
-    memory = {**({} if material.title is None else {"title": material.title}), "dated": iso_weekday(material.dated)}
+    memory = {
+        **({} if material.title is None else {"title": material.title}),
+        "dated": iso_weekday(material.dated, material.zone),
+    }
     stored = len(material.passages) + 1
     known = stored + len(material.stored)
     parts = (
@@ -178,24 +182,27 @@ def _quote(material: ConsolidationMaterial) -> list[str]:
                     "relation": one.type,
                     "whom": one.to_name,
                 }
-                | {"since": iso_day(one.since), "last_said_on": iso_day(one.last_said_at)}
+                | {
+                    "since": iso_day(one.since, material.zone),
+                    "last_said_on": iso_day(one.last_said_at, material.zone),
+                }
                 | ({} if one.source == "user" else {"source": one.source})
                 for number, one in enumerate(material.relationships, start=known)
             ],
         ),
-        framed("stored_passages", _lines(material.stored, "stored", first=stored)),
-        framed("new_passages", _lines(material.passages, "new", first=1)),
+        framed("stored_passages", _lines(material.stored, "stored", first=stored, zone=material.zone)),
+        framed("new_passages", _lines(material.passages, "new", first=1, zone=material.zone)),
     )
     return [part for part in parts if part]
 
 
-def _lines(passages: Iterable[NewPassage | StoredPassage], kind: EndingKind, *, first: int) -> list[str]:
+def _lines(passages: Iterable[NewPassage | StoredPassage], kind: EndingKind, *, first: int, zone: tzinfo) -> list[str]:
     shown: Mapping[int, Passage] = {
         number: Passage(
             memory=None,
             title="",
             text=one.text,
-            start=one.said_at,
+            start=seen_in(one.said_at, zone),
             position=number,
             speaker=one.speaker,
             source=one.source,

@@ -14,7 +14,7 @@ from math import isfinite
 from agent_reminiscence.agents.material import cut
 from agent_reminiscence.agents.memorizer_plan import ConsolidationPlan, Ending, Fact, FoundEntity, FoundRelationship
 from agent_reminiscence.agents.passage_names import PassageNames, find_named, is_form_of, is_name
-from agent_reminiscence.agents.plan_dates import ending_date, is_date, read_date
+from agent_reminiscence.agents.plan_dates import ending_date, is_date, read_date, starting_date
 from agent_reminiscence.agents.plans import (
     ConsolidationMaterial,
     KnownRelation,
@@ -94,7 +94,7 @@ def mend_endings(
         if found is None or by is None or by[0] != "new":
             continue
         said = material.passages[by[1]]
-        on = ending_date(ending.on if _is_plausible(ending.on, material.dated) else None, said.said_at)
+        on = ending_date(ending.on if _is_plausible(ending.on, material.dated) else None, said.said_at, material.zone)
         kind, index = found
         span = None
         if kind == "relationship":
@@ -299,8 +299,8 @@ class _Relationships:
         return [(self._entities.keys_of(one.who), one.relation, set(one.passages)) for one in self._read.values()]
 
     def _read_period(self, since: str, until: str) -> tuple[datetime | None, datetime | None]:
-        dated = self._material.dated
-        start = read_date(since) if _is_plausible(since, dated) else None
+        dated, zone = self._material.dated, self._material.zone
+        start = starting_date(since, dated, zone) if _is_plausible(since, dated) else None
         end = read_date(until, is_end=True) if _is_plausible(until, dated) else None
         # Which of the two is wrong cannot be known.
         return (None, None) if start is not None and end is not None and end <= start else (start, end)

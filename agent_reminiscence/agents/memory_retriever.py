@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from functools import cache
 from typing import Annotated, Any, Final
 from uuid import UUID
@@ -18,7 +18,7 @@ from agent_reminiscence.agents.running import ANSWER_TOOL
 from agent_reminiscence.domain.graph import TOGETHER
 from agent_reminiscence.domain.retrieval import RelationshipHit, RetrievalResult, SearchHit, as_passage
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.text.days import iso_weekday
+from agent_reminiscence.text.days import with_weekday
 from agent_reminiscence.text.rendering import Passage as Shown
 from agent_reminiscence.text.rendering import render_lines
 
@@ -111,6 +111,7 @@ class RetrieverDeps:
         read_around: The chunks that a passage rests on and their neighbours in its memory, in the order of the text,
             with the caller's filters.
         names_memory: Whether passages are shown with whose they are.
+        zone: Of the days that are shown.
         passages: What was shown so far, by number.
         shown: The step of the run at which each was first shown, by number; 0 is the prompt.
     """
@@ -118,6 +119,7 @@ class RetrieverDeps:
     search: Search
     read_around: ReadAround
     names_memory: bool = False
+    zone: tzinfo = UTC
     passages: dict[int, Passage] = field(default_factory=dict)
     shown: dict[int, int] = field(default_factory=dict)
     _numbers: dict[Hashable, int] = field(default_factory=dict)
@@ -133,7 +135,7 @@ class RetrieverDeps:
             number = self._numbers.setdefault(hit.chunk_id, len(self._numbers) + 1)
             self.passages[number] = Passage(hit.memory_id, hit.chunk_id, hit.title, content, sources, hit.external_id)
             self.shown.setdefault(number, step)
-            lines[number] = replace(as_passage(hit, names_memory=self.names_memory), text=text)
+            lines[number] = replace(as_passage(hit, names_memory=self.names_memory, zone=self.zone), text=text)
         return render_lines(lines, others=self._numbers)
 
     def show_relationships(self, found: RetrievalResult) -> list[Mapping[str, Any]]:
@@ -180,12 +182,12 @@ def make_prompt(deps: RetrieverDeps, found: RetrievalResult, question: str, now:
 
     Args:
         question: As the model shall read it, without secrets.
-        now: The moment that the question is asked about; its day in UTC is "today".
+        now: The moment that the question is asked about, in the zone of whoever asks: its day is "today".
     """
     passages = framed("passages", deps.show_hits(found.hits[:_SHOWN_HITS], 0)) or "(recall found no passage)"
     relationships = quoted("relationships", deps.show_relationships(found))
     asked = quoted("question", [{"text": question}])
-    today = f"Today is {iso_weekday(now)}. Answer this question:"
+    today = f"Today is {with_weekday(now.date())}. Answer this question:"
     return "\n\n".join(part for part in (passages, _doubt(found), relationships, today, asked) if part)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -19,7 +19,7 @@ from agent_reminiscence.agents.plans import ROLE_SOURCES, MemoryUpdatePlan, Said
 from agent_reminiscence.agents.updater_memories import ShownMemory
 from agent_reminiscence.agents.updater_mending import MAX_INTENTS, UpdaterMaterial, mend_update
 from agent_reminiscence.agents.updater_plan import MemoryUpdate
-from agent_reminiscence.text.days import iso_day, iso_weekday
+from agent_reminiscence.text.days import day_of, iso_weekday, with_weekday
 
 __all__ = ["MAX_INTENTS", "MemoryUpdateAgent", "UpdaterDeps", "make_prompt", "updater_agent"]
 
@@ -115,11 +115,12 @@ def make_prompt(
     """The conversation and the memories that matter for it, as material.
 
     Args:
-        at: When it took place; a message from another day is shown with a date of its own.
+        at: When it took place, in the zone of its days; a message from another day is shown with a date of its own.
         user_name: What the user is called; None if unknown.
         memories_left_out: How many other memories there are.
     """
-    about: dict[str, Any] = {"date": iso_weekday(at)}
+    zone = at.tzinfo or UTC
+    about: dict[str, Any] = {"date": with_weekday(at.date())}
     if user_name is not None:
         about["user_name"] = user_name
     if memories_left_out:
@@ -127,8 +128,8 @@ def make_prompt(
     messages: list[Mapping[str, Any]] = [
         {"message": number, "trust": ROLE_SOURCES[one.role], "said_by": one.role}
         | (
-            {"date": iso_weekday(one.said_at)}
-            if one.said_at is not None and iso_day(one.said_at) != iso_day(at)
+            {"date": iso_weekday(one.said_at, zone)}
+            if one.said_at is not None and day_of(one.said_at, zone) != at.date()
             else {}
         )
         | {"text": one.text}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from agent_reminiscence.text.days import seen_in
 
 _MAX_YEARS_AHEAD = 100
 
@@ -59,12 +61,32 @@ def is_date(text: str, *, near: datetime) -> bool:
     return int(text[:4]) <= near.year + _MAX_YEARS_AHEAD
 
 
-def ending_date(on: str | None, said_at: datetime) -> datetime:
+def starting_date(since: str, said_at: datetime, zone: tzinfo = UTC) -> datetime:
+    """When something that is said to hold began: no later than it was said, if it was said within the period `since`.
+
+    In zones ahead of UTC a day begins before the day in UTC that a date in a plan stands for.
+
+    Args:
+        zone: In which the model was told the days.
+    """
+    start = read_date(since)
+    return min(start, said_at.astimezone(UTC)) if _lies_within(said_at, since, zone) else start
+
+
+def ending_date(on: str | None, said_at: datetime, zone: tzinfo = UTC) -> datetime:
     """When something that is said to be over ended: when that was said, if it lies within the period `on`.
 
     "It ended this year", said in May, does not mean that it lasts until December.
+
+    Args:
+        zone: In which the model was told the days.
     """
-    said_at = said_at.astimezone(UTC)
-    if on is None or read_date(on) <= said_at < read_date(on, is_end=True):
-        return said_at
+    if on is None or _lies_within(said_at, on, zone):
+        return said_at.astimezone(UTC)
     return read_date(on, is_end=True)
+
+
+def _lies_within(moment: datetime, period: str, zone: tzinfo) -> bool:
+    # Days as the model knows them.
+    told = seen_in(moment, zone).replace(tzinfo=UTC)
+    return read_date(period) <= told < read_date(period, is_end=True)

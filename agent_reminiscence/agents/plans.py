@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Literal
 from uuid import UUID
 
@@ -168,6 +168,7 @@ class ConsolidationMaterial:
     Attributes:
         title: None if it may come from somebody who is trusted less.
         dated: The memory's own date.
+        zone: In which the model is told days.
         context: What else the memory says, in brief; the plan does not cover it.
     """
 
@@ -178,6 +179,7 @@ class ConsolidationMaterial:
     stored: Sequence[StoredPassage] = ()
     entities: Sequence[KnownEntity] = ()
     relationships: Sequence[KnownRelation] = ()
+    zone: tzinfo = UTC
 
     def find(self, label: str) -> tuple[EndingKind, int] | None:
         """What a label such as `S20` refers to, and its index among its like; None if nothing has that label.

@@ -19,7 +19,7 @@ from agent_reminiscence.agents.memory_retriever import (
 )
 from agent_reminiscence.agents.running import ANSWER_TOOL
 from agent_reminiscence.domain.retrieval import RetrievalResult
-from agent_reminiscence.text.days import iso_weekday
+from agent_reminiscence.text.days import with_weekday
 from agent_reminiscence.text.invisible import INVISIBLE
 
 # Recorded by no event; the tests show the whole prompt.
@@ -78,7 +78,7 @@ def make_prompt(deps: RetrieverDeps, found: RetrievalResult, question: str, *, m
     """
     passages = framed("passages", deps.show_hits(found.hits, 0)) or "(recall found no passage)"
     words = max(10, round(max_tokens / _TOKENS_PER_WORD, -1))
-    task = f"Today is {iso_weekday(now)}. Write at most {words:.0f} words that answer this question:"
+    task = f"Today is {with_weekday(now.date())}. Write at most {words:.0f} words that answer this question:"
     return "\n\n".join([passages, task, quoted("question", [{"text": question}])])
 
 

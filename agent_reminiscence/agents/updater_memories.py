@@ -18,6 +18,7 @@ from uuid import UUID
 from agent_reminiscence.agents.material import as_line, cut
 from agent_reminiscence.agents.memory_lines import MemoryLine, read_lines
 from agent_reminiscence.agents.plans import LabelledText, Said
+from agent_reminiscence.config.timezones import stored_zone
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.text.days import iso_day
 from agent_reminiscence.text.tokens import count_tokens
@@ -65,7 +66,7 @@ class ShownMemory:
         for source, lines in groups or [(self.memory.source, [])]:
             head = {"memory": number, "trust": source}
             if not rows:
-                head |= {"title": title, "date": iso_day(self.memory.occurred_at)}
+                head |= {"title": title, "date": iso_day(self.memory.occurred_at, stored_zone(self.memory.timezone))}
             rows.append(head | {"lines": {str(line.number): self._text(line) for line in lines}})
         if self.cut_lines:
             rows[0]["cut_lines"] = sorted(self.cut_lines)

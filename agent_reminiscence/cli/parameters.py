@@ -77,6 +77,10 @@ AsOf = Annotated[
     str | None, Parameter(help="What was true at this time: ISO 8601 or seconds since 1970; UTC without a zone.")
 ]
 KnownAt = Annotated[str | None, Parameter(help="What the memory knew at this time.")]
+Timezone = Annotated[
+    str | None,
+    Parameter(help="Time zone of days such as yesterday, as an IANA name such as Europe/Lisbon; default: the setting."),
+]
 Actor = Annotated[str | None, Parameter(help="Who performs this action; recorded in the ledger.")]
 
 

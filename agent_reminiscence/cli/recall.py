@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
@@ -20,6 +20,7 @@ from agent_reminiscence.cli.parameters import (
     KnownAt,
     Tenant,
     Tenants,
+    Timezone,
     Where,
     check_stored,
     moment,
@@ -28,7 +29,9 @@ from agent_reminiscence.cli.parameters import (
 )
 from agent_reminiscence.cli.terminal import console, count, one_line, say, write_json
 from agent_reminiscence.config.constants import TIERS
+from agent_reminiscence.config.timezones import zone_named
 from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.text.days import iso_day
 
 if TYPE_CHECKING:
     from agent_reminiscence import ActiveMemory, MemoryUsage, RetrievalResult, SearchHit, TierUsage
@@ -59,6 +62,7 @@ def search(
     ] = None,
     min_match: Annotated[float | None, Parameter(help="Only hits with at least this match, 0 to 1.")] = None,
     where: Where = ANY,
+    timezone: Timezone = None,
     as_json: AsJson = False,
     database: Database = HERE,
 ) -> int:
@@ -79,6 +83,7 @@ def search(
                 as_of=as_of_time,
                 known_at=known_at_time,
                 where=admitted,
+                timezone=timezone,
                 synthesis=False,
             )
             if not found.hits and len(found.external_ids) == 1:
@@ -96,22 +101,23 @@ def search(
 def _show_hits(out: Console, result: RetrievalResult) -> None:
     from agent_reminiscence.domain.retrieval import outdated_words
 
-    are_several = len(result.external_ids) > 1
+    are_several, zone = len(result.external_ids) > 1, zone_named(result.timezone)
     if result.standing:
         say(out, "Always holds:", style="bold")
     for hit in result.standing:
         whose = f" ({_whose(hit)})" if are_several else ""
-        say(out, f"{hit.said_at:%Y-%m-%d} {hit.content.strip()}{' (pinned)' if hit.is_pinned else ''}{whose}", indent=4)
-        if (words := outdated_words(hit, result.hits)) is not None:
+        pinned = " (pinned)" if hit.is_pinned else ""
+        say(out, f"{iso_day(hit.said_at, zone)} {hit.content.strip()}{pinned}{whose}", indent=4)
+        if (words := outdated_words(hit, result.hits, zone)) is not None:
             say(out, words, indent=8, style="dim")
     if not result.hits:
         say(out, "Nothing found.")
     elif not result.found:
         say(out, "Weak match; the closest hits:")
     for number, hit in enumerate(result.hits, start=1):
-        say(out, f"[{number}] {source_line(hit)}{f', {_whose(hit)}' if are_several else ''}", style="bold")
+        say(out, f"[{number}] {source_line(hit, zone)}{f', {_whose(hit)}' if are_several else ''}", style="bold")
         say(out, hit.content.strip(), indent=4)
-        if (words := outdated_words(hit, result.hits)) is not None:
+        if (words := outdated_words(hit, result.hits, zone)) is not None:
             say(out, words, indent=4, style="dim")
         if hit.is_of_other:
             say(out, "apparently said by someone other than the person asked about", indent=4, style="dim")
@@ -125,12 +131,12 @@ def _whose(hit: SearchHit) -> str:
     return f"memory {hit.external_id!r}{also}"
 
 
-def source_line(hit: SearchHit) -> str:
+def source_line(hit: SearchHit, zone: tzinfo = UTC) -> str:
     """Where a hit comes from: title, speaker, when it was said and ceased to be true, tier, source, score and match."""
-    until = "" if hit.end_date is None else f" to {hit.end_date:%Y-%m-%d}"
+    until = "" if hit.end_date is None else f" to {iso_day(hit.end_date, zone)}"
     said = f", {hit.speaker}" if hit.speaker else ""
     return (
-        f"{one_line(hit.title)}{said}, {hit.said_at:%Y-%m-%d}{until}"
+        f"{one_line(hit.title)}{said}, {iso_day(hit.said_at, zone)}{until}"
         f" ({hit.tier}, source {hit.source}, score {hit.score:.2f}, match {hit.match:.2f})"
     )
 

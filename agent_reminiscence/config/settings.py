@@ -16,6 +16,7 @@ from agent_reminiscence.config.env_file import read_env_file
 from agent_reminiscence.config.languages import LANGUAGES, refusal
 from agent_reminiscence.config.paths import absolute_path, checked_path
 from agent_reminiscence.config.prices import ModelPrice, read_prices
+from agent_reminiscence.config.timezones import UTC_NAME, zone_named
 from agent_reminiscence.exceptions import ConfigurationError
 
 _PREFIX = "REMINISCENCE_"
@@ -148,6 +149,11 @@ class Config(BaseSettings):
     language: str | None = Field(
         default=None,
         description="Language of texts that name none, such as en or de; unset: detected from each text.",
+    )
+    timezone: str = Field(
+        default=UTC_NAME,
+        description="Time zone of calls that name none, as an IANA name such as Europe/Lisbon: what today, yesterday"
+        " and a date mean in texts, questions and prompts. Times are stored in UTC.",
     )
     retrieval_limit: int | None = Field(
         default=None,
@@ -353,6 +359,12 @@ class Config(BaseSettings):
     def _is_supported(cls, value: str | None) -> str | None:
         if value is not None and value not in LANGUAGES:
             raise ValueError(refusal(value))
+        return value
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_a_zone(cls, value: str) -> str:
+        zone_named(value)
         return value
 
     @field_validator("ollama_base_url")

@@ -84,6 +84,7 @@ TEXT_COLUMNS: tuple[TextColumn, ...] = (
         metadata=Holds.TEXT,
         language=Holds.LABEL,
         language_origin=Holds.LABEL,
+        timezone=Holds.LABEL,
         source=Holds.LABEL,
         actor=Holds.TEXT,
         conversation_id=Holds.TEXT,

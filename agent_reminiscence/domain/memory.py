@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import Field
 
 from agent_reminiscence.config.constants import Tier
+from agent_reminiscence.config.timezones import UTC_NAME
 from agent_reminiscence.domain.model import FrozenModel
 from agent_reminiscence.domain.payloads import (
     Fallback,
@@ -56,6 +57,7 @@ class ActiveMemory(FrozenModel):
     description: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
     language: str = Field(default="en", description="Its language, as ISO 639-1.")
+    timezone: str = Field(default=UTC_NAME, description="The time zone of its days, as an IANA name.")
     source: Source = Field(description="The least trusted label of the passages in its text; each hit has its own.")
     actor: str | None = None
     conversation_id: str | None = None
@@ -123,6 +125,7 @@ class MemoryOutline(FrozenModel):
     title: str
     language: str
     language_origin: LanguageOrigin
+    timezone: str
     occurred_at: datetime
     archived_at: datetime | None
     expires_at: datetime | None
@@ -157,6 +160,7 @@ class StoredMemory(FrozenModel):
     metadata: dict[str, Any]
     language: str
     language_origin: LanguageOrigin
+    timezone: str
     source: Source
     actor: str | None
     conversation_id: str | None
@@ -198,6 +202,7 @@ class StoredChunk(FrozenModel):
     first_said: datetime | None = Field(
         default=None, description="When most of its words were first said; None: when it began to hold."
     )
+    said_on: date | None = Field(default=None, description="Its day in the memory's zone; None: as in UTC.")
     said_lines: tuple[SaidFrom, ...] = Field(default=(), description="When each line was; empty if all have one date.")
     metadata: dict[str, Any] = Field(default_factory=dict)
     has_ended: bool = Field(

@@ -19,6 +19,7 @@ from agent_reminiscence.config.constants import (
     MAX_GRAPH_TYPE_CHARACTERS,
     Tier,
 )
+from agent_reminiscence.config.timezones import UTC_NAME
 from agent_reminiscence.domain.canonical import INLINE_ITEMS, beside_many
 from agent_reminiscence.domain.event import Event, EventKind
 from agent_reminiscence.domain.model import StrictModel
@@ -40,6 +41,10 @@ _ENGLISH = "en"
 LanguageOrigin = Literal["chosen", "recognised", "default"]
 """How a memory's language was determined: named by a call or the setting, detected in its text, or neither."""
 _BY_DEFAULT: LanguageOrigin = "default"
+
+
+def _is_utc(value: object) -> bool:
+    return value == UTC_NAME
 
 
 def _is_english(value: object) -> bool:
@@ -115,6 +120,11 @@ class MemoryCreated(StrictModel):
         exclude_if=_is_by_default,
         description="How the language was determined; omitted if it was neither named nor detected.",
     )
+    timezone: str = Field(
+        default=UTC_NAME,
+        exclude_if=_is_utc,
+        description="Time zone in which its words are understood, as an IANA name; omitted for UTC.",
+    )
     pinned: bool = Field(
         default=False, exclude_if=_is_empty, description="Whether it is shown whatever is asked; omitted if not."
     )
@@ -151,6 +161,11 @@ class MemoryUpdated(StrictModel):
         default=None,
         exclude_if=_is_empty,
         description="How that language was determined; omitted if unchanged.",
+    )
+    timezone: str | None = Field(
+        default=None,
+        exclude_if=_is_empty,
+        description="Time zone of the whole memory from this version on; omitted if unchanged.",
     )
     chunks: tuple[ChunkEntry, ...]
     consolidation_due: bool

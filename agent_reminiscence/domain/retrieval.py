@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any, Final
 from uuid import UUID
 
 from pydantic import Field
 
 from agent_reminiscence.config.constants import Tier
+from agent_reminiscence.config.timezones import UTC_NAME, zone_named
 from agent_reminiscence.domain.graph import Entity, Relationship
 from agent_reminiscence.domain.model import FrozenModel
 from agent_reminiscence.domain.profile import Profile
@@ -17,6 +18,7 @@ from agent_reminiscence.domain.said import SaidFrom
 from agent_reminiscence.domain.shown import as_table, one_line
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.text.days import seen_in
 from agent_reminiscence.text.rendering import Passage, Summary, outdated_note, render
 
 NO_MATCH: Final = "No passage matches this."
@@ -251,6 +253,9 @@ class RetrievalResult(FrozenModel):
     profiles: dict[str, Profile] = Field(
         default_factory=dict, description="The standing summaries of all memories that were asked, by `external_id`."
     )
+    timezone: str = Field(
+        default=UTC_NAME, description="The time zone of the days in renderings, as an IANA name; all times are in UTC."
+    )
     token_budget: int | None = Field(
         default=None,
         description="The budget of the search, which `as_prompt` and `as_messages` keep; None: it had none.",
@@ -290,18 +295,20 @@ class RetrievalResult(FrozenModel):
             InvalidInputError: `token_budget` is not a whole number from 1.
         """
         budget = self.token_budget if token_budget is None else _check_budget(token_budget)
-        are_several = len(self.external_ids) > 1
-        return render(
-            [as_passage(hit, names_memory=are_several) for hit in self.hits],
-            budget,
-            self.summaries,
-            [as_passage(hit, names_memory=are_several) for hit in self.standing],
-        )
+        return render([*map(self.shown, self.hits)], budget, self.summaries, [*map(self.shown, self.standing)])
+
+    def shown(self, hit: SearchHit) -> Passage:
+        """One of its hits, as it is rendered."""
+        return as_passage(hit, names_memory=len(self.external_ids) > 1, zone=zone_named(self.timezone))
 
     @property
     def summaries(self) -> list[Summary]:
         """The standing summaries as they are rendered: those with a text."""
-        return as_summaries(self.profiles or {"": self.profile}, names_memory=len(self.external_ids) > 1)
+        return as_summaries(
+            self.profiles or {"": self.profile},
+            names_memory=len(self.external_ids) > 1,
+            zone=zone_named(self.timezone),
+        )
 
     def as_messages(self, token_budget: int | None = None) -> list[dict[str, str]]:
         """Return `as_prompt(token_budget)` as parts of a chat message.
@@ -328,17 +335,18 @@ def _check_budget(token_budget: int) -> int:
     return token_budget
 
 
-def as_summaries(profiles: Mapping[str, Profile | None], *, names_memory: bool) -> list[Summary]:
+def as_summaries(profiles: Mapping[str, Profile | None], *, names_memory: bool, zone: tzinfo = UTC) -> list[Summary]:
     """Profiles by `external_id`, as they are rendered: those with a text.
 
     Args:
         names_memory: Whether it is said whose each is.
+        zone: Of the days that are shown.
     """
     return [
         Summary(
             name=profile.name,
             text=profile.text,
-            written=profile.written_at,
+            written=seen_in(profile.written_at, zone),
             is_quoted=profile.made_by == "extractive",
             source=profile.cited_source or "user",
             whose=external_id if names_memory else None,
@@ -359,26 +367,27 @@ def search_text(result: RetrievalResult) -> str:
     return prompt if result.found or not result.hits else f"{WEAK_MATCH}\n{prompt}"
 
 
-def as_passage(hit: SearchHit, *, names_memory: bool = False) -> Passage:
+def as_passage(hit: SearchHit, *, names_memory: bool = False, zone: tzinfo = UTC) -> Passage:
     """A hit, as it is rendered.
 
     Args:
         names_memory: Whether it is said whose it is.
+        zone: Of the days that are shown.
     """
     return Passage(
         memory=hit.memory_id,
         title=hit.title,
         text=hit.content,
-        start=hit.said_at,
-        said=[(line.start, line.said_at) for line in hit.said_lines],
+        start=seen_in(hit.said_at, zone),
+        said=[(line.start, seen_in(line.said_at, zone)) for line in hit.said_lines],
         position=hit.span_start,
-        until=hit.end_date,
+        until=None if hit.end_date is None else seen_in(hit.end_date, zone),
         speaker=hit.speaker,
         source=hit.source,
         is_concluded=bool(hit.derived_from),
         key=hit.chunk_id,
         later_key=hit.later,
-        outdated_since=None if hit.outdated is None else hit.outdated.since,
+        outdated_since=None if hit.outdated is None else seen_in(hit.outdated.since, zone),
         outdated_by=None if hit.outdated is None else hit.outdated.by,
         is_partly_outdated=hit.outdated is not None and hit.outdated.start is not None,
         is_pinned=hit.is_pinned,
@@ -387,17 +396,18 @@ def as_passage(hit: SearchHit, *, names_memory: bool = False) -> Passage:
     )
 
 
-def outdated_words(hit: SearchHit, hits: Sequence[SearchHit]) -> str | None:
+def outdated_words(hit: SearchHit, hits: Sequence[SearchHit], zone: tzinfo = UTC) -> str | None:
     """What a program shows of a hit that is probably out of date; None of any other.
 
     Args:
         hits: Those of the result, which are numbered from 1.
+        zone: Of the day that is shown.
     """
     if hit.outdated is None:
         return None
     ranks = {one.chunk_id: rank for rank, one in enumerate(hits, start=1)}
     newer = None if hit.outdated.by is None else ranks.get(hit.outdated.by)
-    return outdated_note(hit.outdated.since, is_partly=hit.outdated.start is not None, newer=newer)
+    return outdated_note(seen_in(hit.outdated.since, zone), is_partly=hit.outdated.start is not None, newer=newer)
 
 
 def _cells(hit: SearchHit) -> tuple[object, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Final, Literal
 
 from agent_reminiscence.config.constants import TIERS, Tier
@@ -62,6 +62,7 @@ class SearchRequest:
         embedding: The question's vector as the caller gives it; None has the question embedded.
         is_streamed: Whether what is ranked after the first `limit` hits is kept, to be read later.
         run_id: The run for which the hits are recorded as recalled; None records nothing.
+        zone: In which "yesterday" and other days of the question are understood.
         now: The present of whoever reads the memory, see `read_at`.
     """
 
@@ -83,6 +84,7 @@ class SearchRequest:
     embedding: Sequence[float] | None = None
     run_id: str | None = None
     is_streamed: bool = False
+    zone: tzinfo = UTC
     now: datetime = LATEST
 
     @property

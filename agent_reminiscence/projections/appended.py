@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent_reminiscence.config.timezones import stored_zone
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.active_memory import AppendedText
 from agent_reminiscence.database.repositories.repositories import Tables
@@ -12,8 +13,7 @@ from agent_reminiscence.domain.trust import least_trusted
 from agent_reminiscence.domain.turn import turn_ids
 from agent_reminiscence.projections.change import Change
 from agent_reminiscence.projections.created import index_entries
-from agent_reminiscence.projections.texts import add_texts, lay_out, reread
-from agent_reminiscence.text.days import day_of
+from agent_reminiscence.projections.texts import Reading, add_texts, lay_out, reread
 
 
 async def apply_appended(db: SqlExecutor, tables: Tables, event: Event) -> Change:
@@ -44,14 +44,21 @@ async def apply_appended(db: SqlExecutor, tables: Tables, event: Event) -> Chang
     )
     await tables.turns.add(db, external_id, memory_id, before.key, turn_ids(payload.turns))
     if language != before.language:
-        await reread(db, tables, event, memory_id, before=before.language, after=language)
+        zone = stored_zone(before.timezone)
+        await reread(db, tables, event, memory_id, before=Reading(before.language, zone), after=Reading(language, zone))
     white_space = payload.content[: payload.chunks[0].start - payload.start]
     if white_space and before.last_chunk_id is not None:
         await tables.chunks.extend(db, external_id, before.last_chunk_id, white_space)
 
     indexed = await beside(
         lambda: index_entries(
-            event, payload.chunks, payload.content, language=language, start=payload.start, order=before.chunks
+            event,
+            payload.chunks,
+            payload.content,
+            language=language,
+            zone=stored_zone(before.timezone),
+            start=payload.start,
+            order=before.chunks,
         ),
         value=payload.content,
     )
@@ -63,7 +70,7 @@ async def apply_appended(db: SqlExecutor, tables: Tables, event: Event) -> Chang
         memory_version=payload.version,
         recorded_at=event.recorded_at,
     )
-    days = {day_of(chunk.said_at) for chunk, _ in indexed}
+    days = {chunk.day for chunk, _ in indexed}
     await add_texts(
         db,
         tables,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, tzinfo
 
 import numpy as np
 
+from agent_reminiscence.config.timezones import stored_zone
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.memory_chunk import NewChunk
 from agent_reminiscence.database.repositories.repositories import Tables
@@ -16,12 +17,13 @@ from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.index import FIRST, LAYOUT_DTYPE, MAX_HEADING_LENGTH, chunk_number, speaker_hash
 from agent_reminiscence.domain.memory import StoredMemory
 from agent_reminiscence.domain.payloads import ChunkEntry, MemoryCreated, read_payload
+from agent_reminiscence.domain.said_times import QUARTER_SHIFT, quarter_of
 from agent_reminiscence.domain.trust import SOURCE_TRUST
 from agent_reminiscence.domain.turn import turn_ids, turns_of
 from agent_reminiscence.projections.change import Change
 from agent_reminiscence.projections.indexed_text import IndexedText, index_chunk
 from agent_reminiscence.projections.texts import add_texts
-from agent_reminiscence.text.days import day_of
+from agent_reminiscence.text.days import day_of, other_day_in
 from agent_reminiscence.text.folding import fold_name, fold_text, without_speaker
 
 # A chunk's importance until a consolidation rates it.
@@ -37,7 +39,10 @@ async def apply_created(db: SqlExecutor, tables: Tables, event: Event) -> Change
     if payload.completes is not None:
         await tables.active.make_due(db, event.external_id, payload.completes)
     indexed = await beside(
-        lambda: index_entries(event, payload.chunks, payload.content, language=payload.language), value=payload.content
+        lambda: index_entries(
+            event, payload.chunks, payload.content, language=payload.language, zone=stored_zone(payload.timezone)
+        ),
+        value=payload.content,
     )
     await tables.chunks.add(
         db,
@@ -54,11 +59,11 @@ async def apply_created(db: SqlExecutor, tables: Tables, event: Event) -> Change
         payload.memory_id,
         title=payload.title,
         language=payload.language,
-        days={day_of(chunk.said_at) for chunk, _ in indexed},
+        days={chunk.day for chunk, _ in indexed},
         chunks=[posted for _, posted in indexed],
     )
     above = {heading.day: min(heading.words, MAX_HEADING_LENGTH) for heading in headings}
-    totals = TextTotals(len(indexed), sum(chunk.words + above[day_of(chunk.said_at)] for chunk, _ in indexed))
+    totals = TextTotals(len(indexed), sum(chunk.words + above[chunk.day] for chunk, _ in indexed))
     if indexed:
         entries = await beside_many(lambda: _layout(headings, [chunk for chunk, _ in indexed]), items=len(indexed))
         await tables.index.add_layout(db, event.external_id, payload.memory_id, entries, totals)
@@ -68,15 +73,15 @@ async def apply_created(db: SqlExecutor, tables: Tables, event: Event) -> Change
 def _layout(headings: Sequence[NewHeading], chunks: Sequence[NewChunk]) -> bytes:
     """The layout of a new memory, built without any lookup."""
     by_day = {heading.day: heading for heading in headings}
-    days = [day_of(chunk.said_at) for chunk in chunks]
+    days = [chunk.day for chunk in chunks]
     speakers = {key: speaker_hash(key) for key in {chunk.speaker_key for chunk in chunks} if key is not None}
     layout = np.zeros(len(chunks), dtype=LAYOUT_DTYPE)
     layout["number"] = [chunk.number for chunk in chunks]
     layout["heading"] = [by_day[day].number for day in days]
-    layout["day"] = [(day - _EPOCH).days for day in days]
+    layout["day"] = [(day_of(chunk.said_at) - _EPOCH).days for chunk in chunks]
     layout["speaker"] = [0 if chunk.speaker_key is None else speakers[chunk.speaker_key] for chunk in chunks]
     layout["length"] = [chunk.words for chunk in chunks]
-    layout["flags"] = [chunk.text_flags for chunk in chunks]
+    layout["flags"] = [chunk.text_flags | quarter_of(chunk.said_at) << QUARTER_SHIFT for chunk in chunks]
     layout["flags"][0] |= FIRST
     layout["heading_length"] = [min(by_day[day].words, MAX_HEADING_LENGTH) for day in days]
     return layout.tobytes()
@@ -95,6 +100,7 @@ def created_memory(event: Event, payload: MemoryCreated) -> StoredMemory:
         metadata=payload.metadata,
         language=payload.language,
         language_origin=payload.language_origin,
+        timezone=payload.timezone,
         source=event.source,
         actor=event.actor,
         conversation_id=event.conversation_id,
@@ -114,7 +120,14 @@ def created_memory(event: Event, payload: MemoryCreated) -> StoredMemory:
 
 
 def index_entries(
-    event: Event, entries: Sequence[ChunkEntry], content: str, *, language: str, start: int = 0, order: int = 0
+    event: Event,
+    entries: Sequence[ChunkEntry],
+    content: str,
+    *,
+    language: str,
+    zone: tzinfo,
+    start: int = 0,
+    order: int = 0,
 ) -> list[tuple[NewChunk, PostedText]]:
     """The chunks that an event adds, each with its terms.
 
@@ -130,10 +143,16 @@ def index_entries(
             speaker_key = None if entry.speaker is None else fold_name(entry.speaker)
             said_at = entry.first_said(event.occurred_at)
             indexed = index_chunk(
-                text, language=language, said_at=said_at, said_lines=entry.said_lines, speaker_key=speaker_key
+                text,
+                language=language,
+                zone=zone,
+                said_at=said_at,
+                said_lines=entry.said_lines,
+                speaker_key=speaker_key,
             )
             number = chunk_number(event.position, index)
-            chunk = _new_chunk(event, entry, order + index, text, number, speaker_key, indexed)
+            said_on = other_day_in(said_at, zone)
+            chunk = _new_chunk(event, entry, order + index, text, number, speaker_key, indexed, said_on)
             made.append((chunk, indexed.posted(number)))
     return made
 
@@ -146,6 +165,7 @@ def _new_chunk(
     number: int,
     speaker_key: str | None,
     indexed: IndexedText,
+    said_on: date | None,
 ) -> NewChunk:
     """The chunk that `entry` describes, not yet rated; its confidence is the trust in its source."""
     source = entry.source or event.source
@@ -168,5 +188,6 @@ def _new_chunk(
         confidence=SOURCE_TRUST[source],
         start_date=entry.start_date or event.occurred_at,
         first_said=entry.said_at,
+        said_on=said_on,
         said_lines=entry.said_lines,
     )

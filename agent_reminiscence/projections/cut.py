@@ -19,8 +19,8 @@ from agent_reminiscence.domain.payloads import ChunkCut, ChunkPiece, MemoryCut
 from agent_reminiscence.domain.said import cut_said
 from agent_reminiscence.projections.change import Change
 from agent_reminiscence.projections.indexed_text import IndexedText, index_chunk
-from agent_reminiscence.projections.texts import add_texts, lay_out
-from agent_reminiscence.text.days import day_of
+from agent_reminiscence.projections.texts import Reading, add_texts, lay_out
+from agent_reminiscence.text.days import other_day_in
 from agent_reminiscence.text.folding import fold_name, fold_text, without_speaker
 
 # A chunk that is cut is taken back: from now on it is known to have held at no time, since its pieces did.
@@ -41,12 +41,12 @@ async def apply_cut(db: SqlExecutor, tables: Tables, event: Event) -> Change:
     if not cuts:
         return Change()
     made = await beside(
-        lambda: list(_pieces(event, cuts, layout, language=memory.language)),
+        lambda: list(_pieces(event, cuts, layout, Reading.of(memory))),
         value=[layout[cut.chunk].content for cut in cuts],
     )
     pieces, indexed = [piece for piece, _ in made], [posted for _, posted in made]
     live = await tables.pieces.add_pieces(db, external_id, pieces, recorded_at=event.recorded_at)
-    days = {day_of(piece.said_at) for piece in pieces}
+    days = {piece.day for piece in pieces}
     await add_texts(
         db,
         tables,
@@ -81,7 +81,7 @@ async def apply_cut(db: SqlExecutor, tables: Tables, event: Event) -> Change:
 
 
 def _pieces(
-    event: Event, cuts: Sequence[ChunkCut], layout: dict[UUID, StoredChunk], *, language: str
+    event: Event, cuts: Sequence[ChunkCut], layout: dict[UUID, StoredChunk], read: Reading
 ) -> Iterator[tuple[NewPiece, IndexedText]]:
     """The pieces with what is indexed of each, in the order of the event."""
     places = count()
@@ -91,7 +91,14 @@ def _pieces(
         for piece in cut.pieces:
             text = chunk.content[piece.start : piece.end]
             said_at, said_lines = cut_said(chunk.content, chunk.said_at, chunk.said_lines, piece.start, piece.end)
-            indexed = index_chunk(text, language=language, said_at=said_at, said_lines=said_lines, speaker_key=key)
+            indexed = index_chunk(
+                text,
+                language=read.language,
+                zone=read.zone,
+                said_at=said_at,
+                said_lines=said_lines,
+                speaker_key=key,
+            )
             new = NewPiece(
                 chunk_id=piece.id,
                 piece_of=cut.chunk,
@@ -106,6 +113,7 @@ def _pieces(
                 text_flags=indexed.flags,
                 said_at=said_at,
                 first_said=None if said_at == chunk.start_date else said_at,
+                said_on=other_day_in(said_at, read.zone),
                 said_lines=said_lines,
             )
             yield new, indexed

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime, tzinfo
 
 from agent_reminiscence.database.repositories.text_index import PostedText
 from agent_reminiscence.domain.canonical import sha256
@@ -61,17 +61,24 @@ class IndexedText:
 
 
 def index_chunk(
-    content: str, *, language: str, said_at: datetime, said_lines: Sequence[SaidFrom] = (), speaker_key: str | None
+    content: str,
+    *,
+    language: str,
+    zone: tzinfo = UTC,
+    said_at: datetime,
+    said_lines: Sequence[SaidFrom] = (),
+    speaker_key: str | None,
 ) -> IndexedText:
     """The index data of a chunk of a memory's text.
 
     Args:
-        said_at: When its words were first said; "yesterday" is the day before, in UTC.
+        zone: In which "yesterday" is the day before it was said.
+        said_at: When its words were first said.
         said_lines: When each of its lines was, if that differs.
     """
     text = embedded_text(content)
-    parts = [(part, day_of(moment)) for part, moment in said_parts(text, said_at, said_lines)]
-    indexed = _index(text, language, day_of(said_at), speaker_key, parts)
+    parts = [(part, day_of(moment, zone)) for part, moment in said_parts(text, said_at, said_lines)]
+    indexed = _index(text, language, day_of(said_at, zone), speaker_key, parts)
     return replace(indexed, flags=indexed.flags | _flags_of_speech(text, language, speaker_key))
 
 

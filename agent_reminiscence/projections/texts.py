@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from datetime import date
+from datetime import date, tzinfo
+from typing import NamedTuple, Self
 from uuid import UUID
 
+from agent_reminiscence.config.timezones import stored_zone
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.memory_chunk import StoredText
 from agent_reminiscence.database.repositories.repositories import Tables
@@ -13,11 +15,25 @@ from agent_reminiscence.database.repositories.text_index import NewHeading, Post
 from agent_reminiscence.domain.canonical import beside
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.index import chunk_number
+from agent_reminiscence.domain.memory import StoredMemory
 from agent_reminiscence.projections.change import Change
 from agent_reminiscence.projections.indexed_text import IndexedText, index_chunk, index_fact, index_heading
+from agent_reminiscence.text.days import other_day_in
 
 # How many texts are reindexed in another language at a time.
 _TEXTS_PER_STEP = 1_000
+
+
+class Reading(NamedTuple):
+    """How the words of a memory are read: its language, and the zone of its days."""
+
+    language: str
+    zone: tzinfo
+
+    @classmethod
+    def of(cls, memory: StoredMemory) -> Self:
+        """How a stored memory is read."""
+        return cls(memory.language, stored_zone(memory.timezone))
 
 
 async def add_texts(
@@ -50,13 +66,15 @@ async def add_texts(
     return headings
 
 
-async def reread(db: SqlExecutor, tables: Tables, event: Event, memory_id: UUID, *, before: str, after: str) -> None:
-    """Reindex a memory in another language: chunks and facts, including ended ones, and headings.
+async def reread(
+    db: SqlExecutor, tables: Tables, event: Event, memory_id: UUID, *, before: Reading, after: Reading
+) -> None:
+    """Reindex a memory in another language or zone: chunks and facts, including ended ones, and headings.
 
-    Each then has the terms it would have had if it had been read in that language from the start.
+    Each then has the terms it would have had if it had been read so from the start.
 
     Args:
-        before: The language of the current index.
+        before: As it is indexed now.
         after: The new one.
     """
     external_id, number = event.external_id, 0
@@ -75,25 +93,36 @@ async def reread(db: SqlExecutor, tables: Tables, event: Event, memory_id: UUID,
         await tables.chunks.reread(
             db,
             external_id,
-            {text.chunk_id: (read.words, read.flags) for text, read in zip(texts, new, strict=True)},
+            {
+                text.chunk_id: (read.words, read.flags, _said_on(text, after.zone))
+                for text, read in zip(texts, new, strict=True)
+            },
         )
     headings = await tables.index.get_headings(db, external_id, memory_id)
-    read_before = [index_heading(title, day, language=before).posted(number) for number, day, title in headings]
-    read_after = [index_heading(title, day, language=after).posted(number) for number, day, title in headings]
+    read_before = [
+        index_heading(title, day, language=before.language).posted(number) for number, day, title in headings
+    ]
+    read_after = [index_heading(title, day, language=after.language).posted(number) for number, day, title in headings]
     await tables.index.replace_texts(db, external_id, read_before, read_after)
     await tables.index.reread_headings(db, external_id, {text.number: text.words for text in read_after})
 
 
-def _index(text: StoredText, language: str) -> IndexedText:
+def _index(text: StoredText, read: Reading) -> IndexedText:
     if text.is_fact:
-        return index_fact(text.content, text.start_date, language=language)
+        return index_fact(text.content, text.start_date, language=read.language)
     return index_chunk(
         text.content,
-        language=language,
+        language=read.language,
+        zone=read.zone,
         said_at=text.said_at,
         said_lines=text.said_lines,
         speaker_key=text.speaker_key,
     )
+
+
+def _said_on(text: StoredText, zone: tzinfo) -> date | None:
+    # A fact carries its own date, in UTC.
+    return None if text.is_fact else other_day_in(text.said_at, zone)
 
 
 async def lay_out(

@@ -6,10 +6,11 @@ A version in another language reindexes the whole memory in it: the former langu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date, datetime, tzinfo
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from agent_reminiscence.config.timezones import stored_zone
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.repositories import Tables
 from agent_reminiscence.domain.canonical import beside, beside_many
@@ -20,7 +21,7 @@ from agent_reminiscence.domain.trust import Source, least_trusted
 from agent_reminiscence.domain.turn import turn_ids, turns_of
 from agent_reminiscence.projections.change import Change
 from agent_reminiscence.projections.created import index_entries
-from agent_reminiscence.projections.texts import add_texts, lay_out, reread
+from agent_reminiscence.projections.texts import Reading, add_texts, lay_out, reread
 from agent_reminiscence.text.days import day_of
 
 
@@ -54,6 +55,7 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change
             "had_expiry": before.had_expiry or expires_at is not None,
             "language": payload.language or before.language,
             "language_origin": payload.language_origin or before.language_origin,
+            "timezone": payload.timezone or before.timezone,
             "version": payload.version,
             "source": stays.source,
             "actor": event.actor,
@@ -70,11 +72,13 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change
     await tables.active.update(db, after, expected_version=before.version)
     if turn_ids(turns_of(after.metadata)) != turn_ids(turns_of(before.metadata)):
         await tables.turns.replace(db, external_id, memory_id, before.key, turn_ids(turns_of(after.metadata)))
-    if after.language != before.language:
-        await reread(db, tables, event, memory_id, before=before.language, after=after.language)
+    read_before, read_after = Reading.of(before), Reading.of(after)
+    if read_before != read_after:
+        await reread(db, tables, event, memory_id, before=read_before, after=read_after)
 
     indexed = await beside(
-        lambda: index_entries(event, payload.chunks, after.content, language=after.language), value=after.content
+        lambda: index_entries(event, payload.chunks, after.content, language=after.language, zone=read_after.zone),
+        value=after.content,
     )
     await tables.chunks.add(
         db,
@@ -138,19 +142,26 @@ async def _find_kept(
     """Read the previous text and compare; released here because freeing a large text takes time too."""
     content = payload.changes.get("content", before.content)
     layout = await tables.chunks.get_layout(db, event.external_id, before.memory_id)
+    zone = stored_zone(payload.timezone or before.timezone)
     return await beside_many(
-        lambda: _compare(event, payload.chunks, content, before, layout), items=len(payload.chunks) + len(layout)
+        lambda: _compare(event, payload.chunks, content, before, layout, zone), items=len(payload.chunks) + len(layout)
     )
 
 
 def _compare(
-    event: Event, entries: Sequence[ChunkEntry], content: str, before: StoredMemory, layout: Sequence[StoredChunk]
+    event: Event,
+    entries: Sequence[ChunkEntry],
+    content: str,
+    before: StoredMemory,
+    layout: Sequence[StoredChunk],
+    zone: tzinfo,
 ) -> _Kept:
     """Which chunks of a text stay.
 
     Args:
         entries: The entries of the new text, `content`.
         layout: The chunks of the previous text.
+        zone: Of the new one.
     """
     old_chunks = {chunk.chunk_id: chunk for chunk in layout}
     moments = {entry.first_said(event.occurred_at) if entry.new else old_chunks[entry.id].said_at for entry in entries}
@@ -162,7 +173,7 @@ def _compare(
             if (text, entry.metadata) != (old.content, old.metadata):
                 touched[entry.id] = (text, entry.metadata)
     return _Kept(
-        days={day_of(moment) for moment in moments},
+        days={day_of(moment, zone) for moment in moments},
         source=least_trusted(sources or [event.source]),
         touched=touched,
         dropped=dropped_chunks(before.chunk_ids, entries),

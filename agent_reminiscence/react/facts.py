@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Final
 
+from agent_reminiscence.config.timezones import stored_zone
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.memory import ActiveMemory
@@ -27,6 +28,7 @@ from agent_reminiscence.react.service_models import (
 )
 from agent_reminiscence.react.standing_facts import standing_first
 from agent_reminiscence.react.stored import by_ids, discard, recall
+from agent_reminiscence.text.days import seen_in
 from agent_reminiscence.text.folding import fold_text
 from agent_reminiscence.text.tokens import TokenCounts
 
@@ -184,7 +186,7 @@ def as_fact(memory: ActiveMemory, embedding: tuple[float, ...] | None = None) ->
         id=memory.key.removeprefix(FACT_PREFIX),
         content=memory.content,
         source=memory.metadata.get("source"),
-        timestamp=memory.occurred_at,
+        timestamp=seen_in(memory.occurred_at, stored_zone(memory.timezone)),
         trust=memory.source,
         embedding=embedding,
         metadata=memory.metadata.get("metadata", {}),

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
 from typing import Any, Final, Protocol
 
 from pydantic import BaseModel, Field
@@ -155,8 +156,14 @@ class LearningByModel:
     """
 
     def __init__(
-        self, model: ChosenModel, prompts: ReactPrompts, allowed: frozenset[SensitiveKind] = frozenset()
+        self,
+        model: ChosenModel,
+        prompts: ReactPrompts,
+        allowed: frozenset[SensitiveKind] = frozenset(),
+        *,
+        zone: tzinfo = UTC,
     ) -> None:
+        self._zone = zone
         self._model = model
         self._prompts = prompts
         self._allowed = allowed
@@ -177,7 +184,7 @@ class LearningByModel:
         wanted.extend(self._refused())
         if finished.asked_at is not None:
             # The day of the question, not that on which it is recorded: a crash may lie between them.
-            wanted.append(today_line(self._prompts, finished.asked_at, finished.user_name))
+            wanted.append(today_line(self._prompts, finished.asked_at, self._zone, finished.user_name))
         answer = _DrawnBesideLessons if known.lessons else _DrawnBesideFacts if known.facts else _Drawn
         drawn = await self._ask("\n\n".join(wanted), "\n\n".join(prompt), answer)
         replaces = drawn.replaces if isinstance(drawn, _DrawnBesideFacts) else ()

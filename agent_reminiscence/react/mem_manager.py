@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any, NamedTuple
 
 from pydantic_ai.models import Model
@@ -61,6 +61,7 @@ class ReactMemAgentManager(ReactAgentManager):
         shared: SharedMemories,
         *,
         clock: Callable[[], datetime],
+        zone: tzinfo = UTC,
         toolsets: Sequence[AbstractToolset[Any]] = (),
         config: ReactMemConfig,
         summariser: LearningByModel | None = None,
@@ -73,6 +74,7 @@ class ReactMemAgentManager(ReactAgentManager):
         self._shared = shared
         self._summariser = summariser
         self._clock = clock
+        self._zone = zone
         self._telemetry = telemetry or Telemetry()
         self._tools = {
             may_write: memory_toolset(
@@ -133,7 +135,7 @@ class ReactMemAgentManager(ReactAgentManager):
         """
         config = self._mem_config
         now = self._clock()
-        today = today_line(config.prompts, now, request.user_name)
+        today = today_line(config.prompts, now, self._zone, request.user_name)
         working = WorkingMemory(request.question, now)
         summaries = None if self._summariser is None else StepSummaries(self._summariser)
         window = WorkingMemoryWindow(

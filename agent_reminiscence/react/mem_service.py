@@ -13,6 +13,7 @@ from uuid import uuid4
 from pydantic_ai.models import Model
 from pydantic_ai.toolsets import AbstractToolset
 
+from agent_reminiscence.config.timezones import zone_named
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.event import Event, EventKind
 from agent_reminiscence.exceptions import ReminiscenceError
@@ -96,7 +97,7 @@ class ReactMemService(Service[ReactMemAgentManager]):
         self._scope = scope
         self._services = services or MemoryServices.of(memory, self._config, scope)
         self._registry = Registry(memory)
-        prompts = self._config.prompts
+        prompts, zone = self._config.prompts, zone_named(memory.config.timezone)
         telemetry = Telemetry(tracer_provider, meter_provider)
 
         def chosen(given: Model | str, argument: str) -> ChosenModel:
@@ -111,6 +112,7 @@ class ReactMemService(Service[ReactMemAgentManager]):
             self._services,
             self._shared,
             clock=clock,
+            zone=zone,
             toolsets=toolsets,
             config=self._config,
             summariser=None if sums_up is None else LearningByModel(sums_up, prompts),
@@ -120,7 +122,7 @@ class ReactMemService(Service[ReactMemAgentManager]):
         super().__init__(manager, *dict.fromkeys(one for one in (reasons, learns, sums_up) if one is not None))
         learning: Learning = LearningByRules()
         if self._config.learn_with == "model":
-            learning = LearningByModel(learns, prompts, self._config.allow_sensitive)
+            learning = LearningByModel(learns, prompts, self._config.allow_sensitive, zone=zone)
         self._journal = Journal(memory)
         self.lifecycle = Lifecycle(
             memory,

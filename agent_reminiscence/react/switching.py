@@ -9,6 +9,7 @@ from typing import Any
 from pydantic_ai.models import Model
 from pydantic_ai.toolsets import AbstractToolset
 
+from agent_reminiscence.config.timezones import zone_named
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.exceptions import ConfigurationError
 from agent_reminiscence.react.chosen_model import ChosenModel
@@ -49,7 +50,9 @@ def create_lifecycle(sections: Mapping[str, Any], memory: AgentMem, *, model: Mo
                 "the agent learns with a model, and none is named; name it, or set learn-with to rules in 'agent-mem'"
             )
         chosen = ChosenModel(name, argument="model", ollama_base_url=memory.config.ollama_base_url)
-        learning = LearningByModel(chosen, config.prompts, config.allow_sensitive)
+        learning = LearningByModel(
+            chosen, config.prompts, config.allow_sensitive, zone=zone_named(memory.config.timezone)
+        )
     scope = named_scope(config)
     return Lifecycle(
         memory,

@@ -1,21 +1,17 @@
-"""Days and times as the models of an agent read them, all by one clock and in one time zone."""
+"""Days and times as the models of an agent read them: in the time zone of the memory (its setting `timezone`)."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, tzinfo
-from typing import Final
+from datetime import datetime, tzinfo
 
 from agent_reminiscence.react.prompts import ReactPrompts
 from agent_reminiscence.react.shortened import shown_line
-from agent_reminiscence.text.days import spoken_day, with_weekday
-
-# The one place that knows the zone; a setting for it would be read here.
-_ZONE: Final[tzinfo] = UTC
+from agent_reminiscence.text.days import now_in, spoken_day, with_weekday
 
 
-def today_line(prompts: ReactPrompts, moment: datetime, user_name: str) -> str:
+def today_line(prompts: ReactPrompts, moment: datetime, zone: tzinfo, user_name: str) -> str:
     """`Today is Saturday, 28 November 2026; you work for Jana.`, without the name if none is known."""
-    day = spoken_day(_local(moment).date())
+    day = spoken_day(now_in(moment, zone).date())
     name = shown_line(user_name)
     said = prompts.today_for if name else prompts.today
     # Not `format`: a text of the application may have braces of its own. The name last: it may hold a placeholder.
@@ -23,14 +19,10 @@ def today_line(prompts: ReactPrompts, moment: datetime, user_name: str) -> str:
 
 
 def day_line(moment: datetime) -> str:
-    """The day of what follows: `2026-11-28 Saturday`."""
-    return with_weekday(_local(moment).date())
+    """The day of what follows: `2026-11-28 Saturday`. The moment is in the zone in which it is shown."""
+    return with_weekday(moment.date())
 
 
 def clock_time(moment: datetime) -> str:
-    """The time of day: `14:05`."""
-    return f"{_local(moment):%H:%M}"
-
-
-def _local(moment: datetime) -> datetime:
-    return moment.astimezone(_ZONE)
+    """The time of day: `14:05`. The moment is in the zone in which it is shown."""
+    return f"{moment:%H:%M}"

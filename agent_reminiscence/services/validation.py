@@ -17,6 +17,7 @@ from uuid import UUID
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import TIERS, Tier
 from agent_reminiscence.config.paths import checked_path
+from agent_reminiscence.config.timezones import refusal, zone_named
 from agent_reminiscence.domain.access import AccessScope, is_key
 from agent_reminiscence.domain.canonical import count_json_bytes
 from agent_reminiscence.domain.conversation_key import CONVERSATION_KEY_PREFIX
@@ -378,6 +379,26 @@ def moment(name: str, value: object) -> datetime:
 def optional_moment(name: str, value: object) -> datetime | None:
     """An optional time with a zone."""
     return None if value is None else moment(name, value)
+
+
+def timezone(value: object) -> str:
+    """Return the IANA name of a time zone.
+
+    Raises:
+        InvalidInputError: There is no such zone.
+    """
+    if not isinstance(value, str):
+        raise InvalidInputError(f"timezone: {refusal(value)}")
+    try:
+        zone_named(value)
+    except ValueError as error:
+        raise InvalidInputError(f"timezone: {error}") from None
+    return value
+
+
+def optional_timezone(value: object) -> str | None:
+    """As `timezone`; None stays None."""
+    return None if value is None else timezone(value)
 
 
 def on_error(value: object) -> Literal["raise", "skip"]:

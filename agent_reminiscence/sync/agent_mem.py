@@ -114,6 +114,7 @@ class AgentMem(Lifecycle):
         source: Source = "user",
         actor: str | None = None,
         remember: bool = False,
+        timezone: str | None = None,
     ) -> Conversation:
         """A conversation to record turn by turn: `memory.conversation("user-1", "chat-7").add("user", "Hi")`.
 
@@ -125,6 +126,8 @@ class AgentMem(Lifecycle):
             remember: Also have the configured model read the conversation once it has paused
                 (`remember_after_seconds`) or `end()` is called, and remember what is worth it, as
                 `admin.remember` does. A worker does that; no call waits for it.
+            timezone: Where its days begin, and what "yesterday" in it means, as an IANA name such as Europe/Lisbon. A
+                memory that holds turns keeps the zone it was begun in. None uses the setting.
 
         Raises:
             InvalidInputError: An argument is invalid.
@@ -133,7 +136,13 @@ class AgentMem(Lifecycle):
         return Conversation(
             self._thread,
             self._wrapped.conversation(
-                external_id, conversation_id, title=title, source=source, actor=actor, remember=remember
+                external_id,
+                conversation_id,
+                title=title,
+                source=source,
+                actor=actor,
+                remember=remember,
+                timezone=timezone,
             ),
         )
 
@@ -164,6 +173,7 @@ class AgentMem(Lifecycle):
         conversation_id: str | None = None,
         source: Source = "user",
         language: str | None = None,
+        timezone: str | None = None,
         key: str | None = None,
         if_exists: IfExists = "error",
         pinned: bool | None = None,
@@ -185,6 +195,8 @@ class AgentMem(Lifecycle):
             source: Its trust label: user, agent, tool, import or model.
             language: The text's language as ISO 639-1, such as "de". None uses the setting, else the language
                 detected in the text, else that of the newest memory with a known one.
+            timezone: The time zone that "yesterday" and other days in the text are understood in, as an IANA name such
+                as Europe/Lisbon. None uses the setting, which is UTC unless you set it. Times are stored in UTC.
             key: Your own name for the memory, at most 256 characters, not beginning with `conversation/`; no other
                 active memory of `external_id` may have it. An archived memory gives its key up.
             if_exists: What to do if an active memory has the key. "error" refuses. "update" makes that memory what this
@@ -220,6 +232,7 @@ class AgentMem(Lifecycle):
                 conversation_id=conversation_id,
                 source=source,
                 language=language,
+                timezone=timezone,
                 key=key,
                 if_exists=if_exists,
                 pinned=pinned,
@@ -281,6 +294,7 @@ class AgentMem(Lifecycle):
         conversation_id: str | None = None,
         source: Source = "user",
         language: str | None = None,
+        timezone: str | None = None,
         pinned: bool | None = None,
         expires_at: datetime | Unset | None = UNSET,
         expected_version: int | None = None,
@@ -302,6 +316,7 @@ class AgentMem(Lifecycle):
                 memory holds already is left out; if all are, nothing is written and the memory is returned as it is.
             language: The memory's language from now on, unchanged passages included. None keeps it, but a language
                 that was only assumed is detected again from the new text.
+            timezone: Its time zone from now on, unchanged passages included. None keeps it.
             pinned: True pins the memory, False undoes it, None leaves it as it is.
             expires_at: A new moment from which on nothing finds the memory; None: it does not expire any more.
             expected_version: The version you read; the update is refused if another writer was first.
@@ -340,6 +355,7 @@ class AgentMem(Lifecycle):
                 conversation_id=conversation_id,
                 source=source,
                 language=language,
+                timezone=timezone,
                 pinned=pinned,
                 expires_at=expires_at,
                 expected_version=expected_version,
@@ -363,6 +379,7 @@ class AgentMem(Lifecycle):
         profile: str | None = None,
         embedding: Sequence[float] | None = None,
         run_id: str | None = None,
+        timezone: str | None = None,
         synthesis: bool | None = None,
         strict: bool = False,
     ) -> RetrievalResult:
@@ -399,6 +416,8 @@ class AgentMem(Lifecycle):
                 `memory.admin.report_outcome` can later say how it ended. The record holds ids only. If it fails, the
                 hits are returned all the same, and `omitted` has `run_not_recorded`. Also for searches of the past.
                 Each memory records its own hits: report the outcome for each.
+            timezone: Where you are, as an IANA name such as Europe/Lisbon: what today, "yesterday" and "on Sunday" mean
+                in the question, and which days renderings show. None uses the setting, which is UTC unless you set it.
             synthesis: Also have the configured model answer the question from the hits, with citations. If it fails,
                 the hits are still returned, and `omitted` says why there is no answer. None: as the setting `synthesis`
                 says, which is "off" unless you set it; with "auto" a model answers if one is configured.
@@ -431,6 +450,7 @@ class AgentMem(Lifecycle):
                 profile=profile,
                 embedding=embedding,
                 run_id=run_id,
+                timezone=timezone,
                 synthesis=synthesis,
                 strict=strict,
             )
@@ -448,6 +468,7 @@ class AgentMem(Lifecycle):
         as_of: datetime | None = None,
         known_at: datetime | None = None,
         where: Filter | None = None,
+        timezone: str | None = None,
     ) -> Generator[SearchHit]:
         """Yield the hits of `retrieve_memories`, best first, and go on after the 200th. Calls no model.
 
@@ -481,5 +502,6 @@ class AgentMem(Lifecycle):
                 as_of=as_of,
                 known_at=known_at,
                 where=where,
+                timezone=timezone,
             )
         )

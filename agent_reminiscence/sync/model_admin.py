@@ -37,6 +37,7 @@ class ModelAdmin(Twin):
         occurred_at: datetime | None = None,
         actor: str | None = None,
         conversation_id: str | None = None,
+        timezone: str | None = None,
         dry_run: bool = False,
         on_failure: OnFailure = "raise",
     ) -> RememberReport:
@@ -57,6 +58,8 @@ class ModelAdmin(Twin):
             occurred_at: When the conversation took place, with a time zone; None is now. The model is told the day, and
                 all writes are dated by it, as in `create_active_memory`.
             actor: As in `create_active_memory`, like `conversation_id`; applies to all writes.
+            timezone: Where it took place, as an IANA name such as Europe/Lisbon: of the days that the model is told,
+                and of new memories. None uses the setting.
             dry_run: Only report what would be done.
             on_failure: What to do if the model gives no usable answer, or the day's tokens are used up. "raise" raises
                 AgentError. "record" records the turns in the conversation `conversation_id`, as `conversation().add`
@@ -82,6 +85,7 @@ class ModelAdmin(Twin):
                 occurred_at=occurred_at,
                 actor=actor,
                 conversation_id=conversation_id,
+                timezone=timezone,
                 dry_run=dry_run,
                 on_failure=on_failure,
             )
@@ -100,6 +104,7 @@ class ModelAdmin(Twin):
         as_of: datetime | None = None,
         known_at: datetime | None = None,
         where: Filter | None = None,
+        timezone: str | None = None,
         strict: bool = False,
     ) -> Generator[RetrievalResult]:
         """Yield the hits at once, then the answer as it is written, and last the result of `retrieve_memories`.
@@ -132,6 +137,7 @@ class ModelAdmin(Twin):
                 as_of=as_of,
                 known_at=known_at,
                 where=where,
+                timezone=timezone,
                 strict=strict,
             )
         )

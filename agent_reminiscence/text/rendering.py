@@ -44,7 +44,7 @@ from typing import Final, NamedTuple
 
 from agent_reminiscence.text.alike import share_most_words, statement_words
 from agent_reminiscence.text.control_tokens import clean
-from agent_reminiscence.text.days import day_of, with_weekday
+from agent_reminiscence.text.days import with_weekday
 from agent_reminiscence.text.folding import fold_text
 from agent_reminiscence.text.tokens import TOKEN, least_tokens, line_costs, text_cost
 
@@ -79,7 +79,7 @@ _QUOTED = re.compile(re.escape(NOTE) + r"\n(`{3,})memory\n(.*?)\n\1(?!`)", re.DO
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A passage as it is shown.
+    """A passage as it is shown. Its times are in the zone of whoever reads it (`seen_in`), which decides their days.
 
     Attributes:
         memory: Identifies its memory; passages of one memory and day share a heading.
@@ -245,7 +245,7 @@ def outdated_note(since: datetime, *, is_partly: bool, newer: int | None = None)
         newer: The number of the passage that says so; None if it is not shown.
     """
     see = "" if newer is None else f", see [{newer}]"
-    return f"probably {'partly ' if is_partly else ''}out of date since {day_of(since).isoformat()}{see}"
+    return f"probably {'partly ' if is_partly else ''}out of date since {since.date().isoformat()}{see}"
 
 
 def one_clean_line(text: str, most: int) -> str:
@@ -305,7 +305,7 @@ class _Entry:
         self.outdated_since = passage.outdated_since
         self.outdated_by = None if passage.outdated_since is None else passage.outdated_by
         self.is_partly_outdated = passage.is_partly_outdated
-        self.day = day_of(passage.start)
+        self.day = passage.start.date()
         title = one_clean_line(passage.title, MAX_SHOWN_TITLE)
         self.group = (passage.whose, passage.memory, self.day, title)
         self.dated = with_weekday(self.day) + ("" if passage.whose is None else f", {_memory_of(passage.whose)}")
@@ -633,7 +633,7 @@ def _lines_of_summary(summary: Summary) -> list[str]:
     name = one_clean_line(summary.name.replace('"', "'"), MAX_SHOWN_TITLE)
     done = "quoted" if summary.is_quoted else "written"
     of_memory = "" if summary.whose is None else f", {_memory_of(summary.whose)}"
-    heading = f'standing summary "{name}"{of_memory}, {done} {day_of(summary.written).isoformat()}'
+    heading = f'standing summary "{name}"{of_memory}, {done} {summary.written.date().isoformat()}'
     if summary.source != "user":
         heading += f" (source: {one_clean_line(summary.source, MAX_SHOWN_SPEAKER)})"
     lines = [clean(line).strip() for line in _BREAK.split(summary.text)]
@@ -672,7 +672,7 @@ def _standing_lines(passage: Passage, before: Passage | None) -> list[str]:
 
 
 def _month(passage: Passage) -> str:
-    return day_of(passage.start).isoformat()[:7]
+    return passage.start.date().isoformat()[:7]
 
 
 def _longest_backticks(text: str) -> int:
@@ -684,7 +684,7 @@ def _notes(passage: Passage) -> list[str]:
     usual = "model" if passage.is_concluded else passage.usual_source
     notes = [] if passage.source == usual else [f"source: {one_clean_line(passage.source, MAX_SHOWN_SPEAKER)}"]
     if passage.until is not None:
-        notes.append(f"until {day_of(passage.until).isoformat()}")
+        notes.append(f"until {passage.until.date().isoformat()}")
     notes += [f"also in {_memory_of(one)}" for one in passage.also_in]
     return notes
 
@@ -700,7 +700,7 @@ def _dated_lines(passage: Passage) -> Iterator[tuple[str, date]]:
         label = None
         lines = _BREAK.split(part)
         for line in lines[:-1] if end < len(passage.text) and not lines[-1] else lines:
-            yield clean(line), day_of(moment)
+            yield clean(line), moment.date()
 
 
 def _stripped(lines: list[tuple[str, date]]) -> list[tuple[str, date]]:

@@ -24,9 +24,9 @@ from agent_reminiscence.config.languages import LANGUAGES
 from agent_reminiscence.text.languages import question_words, stop_words
 from agent_reminiscence.text.signs import signs
 
-# Recorded with the schema; what another version has indexed is indexed again. Raise it when a text or its speaker gives
-# different terms or flags.
-ANALYSER_VERSION: Final = 4
+# Recorded with the schema; what another version has indexed is indexed again. Raise it when a text, its speaker or
+# its time gives different terms or flags.
+ANALYSER_VERSION: Final = 5
 
 # A longer word is cut and ends in a hash of the whole word so that an index can hold it; see `MAX_TERM_BYTES`.
 MAX_WORD_CHARACTERS: Final = 64

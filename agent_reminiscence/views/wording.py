@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC
 
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.event_text import event_text
+from agent_reminiscence.text.days import seen_in
 from agent_reminiscence.text.rendering import NOTE, Passage, fenced, render, render_lines
 
 
@@ -54,7 +56,7 @@ def as_passage(event: Event) -> Passage:
         memory=event.turn,
         title="" if event.turn is None else f"turn {event.turn}",
         text=event_text(event),
-        start=event.occurred_at,
+        start=seen_in(event.occurred_at, UTC),
         position=event.position,
         speaker=speaker,
         source=event.source,

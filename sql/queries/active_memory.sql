@@ -1,12 +1,12 @@
 -- name: create_active_memory
 INSERT INTO active_memory (
-    external_id, memory_id, key, version, title, content, description, metadata, language, language_origin, source, actor,
-    conversation_id, occurred_at, created_at, updated_at, archived_at, consolidated_version, due_version, text_version,
+    external_id, memory_id, key, version, title, content, description, metadata, language, language_origin, timezone,
+    source, actor, conversation_id, occurred_at, created_at, updated_at, archived_at, consolidated_version, due_version, text_version,
     segments, chunk_ids, chunk_starts, pinned, expires_at, expired_at, had_expiry
 )
 VALUES (
     $(external_id)p, $(memory_id)p, $(key)p, $(version)p, $(title)p, $(content)p, $(description)p, $(metadata)p::text::jsonb,
-    $(language)p, $(language_origin)p, $(source)p, $(actor)p, $(conversation_id)p, $(occurred_at)p, $(created_at)p,
+    $(language)p, $(language_origin)p, $(timezone)p, $(source)p, $(actor)p, $(conversation_id)p, $(occurred_at)p, $(created_at)p,
     $(updated_at)p, $(archived_at)p, $(consolidated_version)p, $(due_version)p, $(text_version)p,
     0, $(chunk_ids)p, $(chunk_starts)p, $(pinned)p, $(expires_at)p, $(expired_at)p, $(had_expiry)p
 );
@@ -28,7 +28,7 @@ m.content || CASE WHEN m.segments = 0 THEN '' ELSE (
 
 -- part: columns
 m.external_id, m.memory_id, m.key, m.version, m.title, {include content} AS content, m.description,
-    m.metadata::text AS metadata, m.language, m.language_origin, m.source, m.actor, m.conversation_id, m.occurred_at,
+    m.metadata::text AS metadata, m.language, m.language_origin, m.timezone, m.source, m.actor, m.conversation_id, m.occurred_at,
     m.created_at, m.updated_at, m.archived_at, m.consolidated_version, m.due_version, m.text_version,
     m.chunk_ids, m.chunk_starts, m.pinned, m.expires_at, m.expired_at, m.had_expiry, CASE WHEN m.segments > 0 THEN (
         SELECT json_agg(json_build_object(
@@ -43,8 +43,8 @@ WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p;
 
 -- part: outline
 -- What an append has to know of a memory: all but its text.
-SELECT m.external_id, m.memory_id, m.key, m.version, m.title, m.language, m.language_origin, m.occurred_at, m.archived_at,
-    m.expires_at, m.expired_at, m.conversation_id, m.source, m.consolidated_version, m.due_version, m.segments,
+SELECT m.external_id, m.memory_id, m.key, m.version, m.title, m.language, m.language_origin, m.timezone,
+    m.occurred_at, m.archived_at, m.expires_at, m.expired_at, m.conversation_id, m.source, m.consolidated_version, m.due_version, m.segments,
     CASE jsonb_typeof(m.metadata -> 'speaker') WHEN 'string' THEN m.metadata ->> 'speaker' END AS speaker,
     coalesce(s.first_character, 0) + length(coalesce(s.content, m.content)) AS characters,
     CASE WHEN length(coalesce(s.content, m.content)) >= $(tail_characters)p OR s.content IS NULL
@@ -203,7 +203,7 @@ WITH updated AS (
 UPDATE active_memory
 SET version = $(version)p, title = $(title)p, content = $(content)p, description = $(description)p,
     metadata = $(metadata)p::text::jsonb, language = $(language)p, language_origin = $(language_origin)p,
-    source = $(source)p, actor = $(actor)p, conversation_id = $(conversation_id)p, occurred_at = $(occurred_at)p,
+    timezone = $(timezone)p, source = $(source)p, actor = $(actor)p, conversation_id = $(conversation_id)p, occurred_at = $(occurred_at)p,
     updated_at = $(updated_at)p,
     archived_at = $(archived_at)p, consolidated_version = $(consolidated_version)p, due_version = $(due_version)p,
     text_version = $(text_version)p, segments = 0, chunk_ids = $(chunk_ids)p, chunk_starts = $(chunk_starts)p,

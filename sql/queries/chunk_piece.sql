@@ -4,23 +4,23 @@
 INSERT INTO memory_chunk (
     external_id, chunk_id, number, memory_id, memory_version, chunk_order, span_start, span_end, tier, content, folded_hash,
     text_hash, speaker, speaker_key, metadata, words, text_flags, source, importance, confidence, start_date, end_date, said_at,
-    said_starts, said_dates, recorded_at, superseded_at, duplicate_of, corrected_at, corrected_end_dates, estimate
+    said_on, said_starts, said_dates, recorded_at, superseded_at, duplicate_of, corrected_at, corrected_end_dates, estimate
 )
 SELECT
     $(external_id)p, p.chunk_id, p.number, c.memory_id, c.memory_version, c.chunk_order, c.span_start + p.piece_start,
     c.span_start + p.piece_end, c.tier, p.content, decode(p.folded_hash, 'hex'), decode(p.text_hash, 'hex'), c.speaker,
     c.speaker_key, c.metadata, p.words, p.text_flags, c.source, c.importance, c.confidence, c.start_date,
     CASE WHEN c.superseded_at IS NULL OR c.duplicate_of IS NOT NULL THEN c.end_date ELSE c.start_date END, p.said_at,
-    p.said_starts::int[], p.said_dates::timestamptz[], $(recorded_at)p,
+    p.said_on, p.said_starts::int[], p.said_dates::timestamptz[], $(recorded_at)p,
     CASE WHEN c.superseded_at IS NOT NULL THEN $(recorded_at)p::timestamptz END, c.duplicate_of, c.corrected_at,
     c.corrected_end_dates, c.estimate
 FROM unnest(
     $(chunk_ids)p::uuid[], $(pieces_of)p::uuid[], $(numbers)p::bigint[], $(starts)p::int[], $(ends)p::int[],
     $(contents)p::text[], $(folded_hashes)p::text[], $(text_hashes)p::text[], $(words)p::int[], $(text_flags)p::smallint[],
-    $(said_at)p::timestamptz[], $(said_starts)p::text[], $(said_dates)p::text[]
+    $(said_at)p::timestamptz[], $(said_on)p::date[], $(said_starts)p::text[], $(said_dates)p::text[]
 ) AS p (
-    chunk_id, piece_of, number, piece_start, piece_end, content, folded_hash, text_hash, words, text_flags, said_at, said_starts,
-    said_dates
+    chunk_id, piece_of, number, piece_start, piece_end, content, folded_hash, text_hash, words, text_flags, said_at, said_on,
+    said_starts, said_dates
 )
 JOIN memory_chunk AS c ON c.external_id = $(external_id)p AND c.chunk_id = p.piece_of
 RETURNING chunk_id, superseded_at IS NULL AS is_live;

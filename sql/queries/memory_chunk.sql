@@ -2,22 +2,22 @@
 INSERT INTO memory_chunk (
     external_id, chunk_id, number, memory_id, memory_version, chunk_order, span_start, span_end, tier, content, folded_hash,
     text_hash, speaker, speaker_key, metadata, words, text_flags, source, importance, confidence, start_date, said_at,
-    said_starts, said_dates, recorded_at
+    said_on, said_starts, said_dates, recorded_at
 )
 SELECT
     $(external_id)p, c.chunk_id, c.number, $(memory_id)p, $(memory_version)p, c.chunk_order, c.span_start, c.span_end,
     'active', c.content, decode(c.folded_hash, 'hex'), decode(c.text_hash, 'hex'), c.speaker, c.speaker_key,
     c.metadata::jsonb, c.words, c.text_flags, c.source, c.importance, c.confidence, c.start_date, c.said_at,
-    c.said_starts::int[], c.said_dates::timestamptz[], $(recorded_at)p
+    c.said_on, c.said_starts::int[], c.said_dates::timestamptz[], $(recorded_at)p
 FROM unnest(
     $(chunk_ids)p::uuid[], $(numbers)p::bigint[], $(orders)p::int[], $(starts)p::int[], $(ends)p::int[],
     $(contents)p::text[], $(folded_hashes)p::text[], $(text_hashes)p::text[], $(speakers)p::text[],
     $(speaker_keys)p::text[], $(metadata)p::text[], $(words)p::int[], $(text_flags)p::smallint[], $(sources)p::text[],
     $(importances)p::float8[], $(confidences)p::float8[], $(start_dates)p::timestamptz[], $(said_at)p::timestamptz[],
-    $(said_starts)p::text[], $(said_dates)p::text[]
+    $(said_on)p::date[], $(said_starts)p::text[], $(said_dates)p::text[]
 ) AS c (
     chunk_id, number, chunk_order, span_start, span_end, content, folded_hash, text_hash, speaker, speaker_key, metadata,
-    words, text_flags, source, importance, confidence, start_date, said_at, said_starts, said_dates
+    words, text_flags, source, importance, confidence, start_date, said_at, said_on, said_starts, said_dates
 );
 
 -- name: add_facts
@@ -72,7 +72,7 @@ unnest((m.chunk_ids || CASE WHEN m.segments = 0 THEN '{}' ELSE ARRAY(
 -- name: layout_chunks
 -- A portion of the chunks that tile a memory's text, in text order, also those that ended as duplicates or for good.
 SELECT c.chunk_id, c.content, c.speaker, c.tier, c.importance, c.confidence, c.estimate, c.source, c.memory_version,
-    c.start_date, c.said_at AS first_said, c.said_starts, c.said_dates, c.metadata::text AS metadata, c.superseded_at IS NOT NULL AND c.duplicate_of IS NULL AS has_ended,
+    c.start_date, c.said_at AS first_said, c.said_on, c.said_starts, c.said_dates, c.metadata::text AS metadata, c.superseded_at IS NOT NULL AND c.duplicate_of IS NULL AS has_ended,
     -- By the event that brought it in.
     EXISTS (
         SELECT FROM memory_event AS e
@@ -122,10 +122,11 @@ ORDER BY number
 LIMIT $(limit)p;
 
 -- name: reread_chunks
--- How chunks are read in another language.
+-- How chunks are read in another language or zone.
 UPDATE memory_chunk AS c
-SET words = reread.words, text_flags = reread.text_flags
-FROM unnest($(chunk_ids)p::uuid[], $(words)p::int[], $(text_flags)p::smallint[]) AS reread (chunk_id, words, text_flags)
+SET words = reread.words, text_flags = reread.text_flags, said_on = reread.said_on
+FROM unnest($(chunk_ids)p::uuid[], $(words)p::int[], $(text_flags)p::smallint[], $(said_on)p::date[])
+    AS reread (chunk_id, words, text_flags, said_on)
 WHERE c.external_id = $(external_id)p AND c.chunk_id = reread.chunk_id;
 
 -- name: end_chunks

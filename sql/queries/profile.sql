@@ -144,7 +144,7 @@ ORDER BY n.key;
 -- drawn from it.
 SELECT c.chunk_id, c.memory_id, c.content, c.speaker, c.speaker_key, c.importance,
     coalesce(c.said_at, c.start_date) AS said_at, c.said_starts, c.said_dates, c.source,
-    c.derived_from IS NOT NULL AS is_fact, m.language
+    c.derived_from IS NOT NULL AS is_fact, m.language, m.timezone
 FROM memory_chunk AS c
 JOIN active_memory AS m ON m.external_id = $(external_id)p AND m.memory_id = c.memory_id
 WHERE c.external_id = $(external_id)p AND c.superseded_at IS NULL AND c.duplicate_of IS NULL

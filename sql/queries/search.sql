@@ -209,7 +209,7 @@ SELECT speaker_key FROM speaker;
 
 -- name: read_past
 -- A portion of the chunks for the layouts of another moment: those visible then, and those ended as duplicates.
-SELECT number, chunk_id, memory_id, (coalesce(said_at, start_date) AT TIME ZONE 'UTC')::date AS day, speaker_key, words, text_flags,
+SELECT number, chunk_id, memory_id, coalesce(said_at, start_date) AS said_at, said_on, speaker_key, words, text_flags,
     derived_from IS NOT NULL AS is_fact, NOT is_visible AS is_duplicate, CASE WHEN NOT is_visible THEN duplicate_of END AS original_id,
     tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8 AND source = ANY($(sources)p::text[])
         AND ($(speakers)p::text[] IS NULL OR coalesce(speaker_key = ANY($(speakers)p::text[]), false))

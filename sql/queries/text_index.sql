@@ -53,11 +53,15 @@ DELETE FROM posting AS p
 USING unnest($(terms)p::text[], $(blocks)p::bigint[]) AS t (term, block)
 WHERE p.external_id = $(external_id)p AND p.term = t.term AND p.block = t.block;
 
+-- part: quarter
+-- As `quarter_of` of `domain/said_times.py`: of a time in UTC, counted from 1 within its day; 0 is a day without a time.
+CASE WHEN said = said::date THEN 0 ELSE 1 + extract(hour FROM said)::int * 4 + extract(minute FROM said)::int / 15 END
+
 -- part: newest_heading
 -- Numbers are negative, so the smallest is the newest.
 SELECT h.number, h.words
 FROM memory_heading AS h
-WHERE h.external_id = $(external_id)p AND h.memory_id = placed.memory_id AND h.day = placed.day AND h.title = placed.title
+WHERE h.external_id = $(external_id)p AND h.memory_id = placed.memory_id AND h.day = coalesce(placed.said_on, placed.said::date) AND h.title = placed.title
 ORDER BY h.number
 LIMIT 1
 
@@ -67,12 +71,13 @@ segment >= $(from_segment)p::int AND ($(from_segment)p = 0 OR segment < 21474836
 
 -- name: refresh_layouts
 -- Recomputes the layouts of some memories from their chunks, and returns the change of the tenant's counts.
--- Flags: 1 begins a text, 2 fact, 4 duplicate; the others are the chunk's own.
+-- Flags: 1 begins a text, 2 fact, 4 duplicate, from 512 on the quarter of an hour; the others are the chunk's own.
 WITH asked AS (
     SELECT DISTINCT a.memory_id FROM unnest($(memory_ids)p::uuid[]) AS a (memory_id)
 ), placed AS (
     SELECT m.memory_id, m.title, t.segment, l.place, c.number,
-        (coalesce(c.said_at, c.start_date) AT TIME ZONE 'UTC')::date AS day, c.speaker_key, c.words, c.text_flags | CASE WHEN c.duplicate_of IS NULL THEN 0 ELSE 4 END AS flags
+        coalesce(c.said_at, c.start_date) AT TIME ZONE 'UTC' AS said, c.said_on, c.speaker_key, c.words,
+        c.text_flags | CASE WHEN c.duplicate_of IS NULL THEN 0 ELSE 4 END AS flags
     FROM asked
     CROSS JOIN LATERAL (
         SELECT memory_id, title, segments, chunk_ids FROM active_memory
@@ -95,7 +100,7 @@ WITH asked AS (
     ) AS c
 ), entry AS (
     SELECT placed.memory_id, placed.segment, placed.place, placed.words, placed.number,
-        coalesce(heading.number, 0) AS heading, coalesce(heading.words, 0) AS heading_words, placed.day,
+        coalesce(heading.number, 0) AS heading, coalesce(heading.words, 0) AS heading_words, placed.said,
         placed.speaker_key,
         placed.flags | CASE WHEN row_number() OVER whole = 1 AND NOT EXISTS (
             SELECT FROM memory_layout AS l
@@ -105,7 +110,7 @@ WITH asked AS (
     LEFT JOIN LATERAL ({include newest_heading}) AS heading ON true
     WINDOW whole AS (PARTITION BY placed.memory_id ORDER BY placed.segment, placed.place)
     UNION ALL
-    SELECT c.memory_id, 2147483647, c.number, c.words, c.number, 0, 0, (c.start_date AT TIME ZONE 'UTC')::date,
+    SELECT c.memory_id, 2147483647, c.number, c.words, c.number, 0, 0, c.start_date AT TIME ZONE 'UTC',
         c.speaker_key, c.text_flags | 3
     FROM asked
     CROSS JOIN LATERAL (
@@ -116,10 +121,10 @@ WITH asked AS (
     ) AS c
 ), layout AS MATERIALIZED (
     SELECT memory_id, segment, count(*)::int AS chunks, sum(words + least(heading_words, 32767)) AS words, string_agg(
-        int8send(number) || int8send(heading) || int4send(day - DATE '1970-01-01')
+        int8send(number) || int8send(heading) || int4send(said::date - DATE '1970-01-01')
             || CASE WHEN speaker_key IS NULL THEN '\x00000000'::bytea
                 ELSE substring(sha256(convert_to(speaker_key, 'UTF8')) FROM 1 FOR 4) END
-            || int4send(words) || int2send(flags::smallint) || int2send(least(heading_words, 32767)::smallint),
+            || int4send(words) || substring(int4send(flags | {include quarter} << 9) FROM 3) || int2send(least(heading_words, 32767)::smallint),
         ''::bytea ORDER BY place) AS entries
     FROM entry
     GROUP BY memory_id, segment

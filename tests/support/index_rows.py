@@ -6,9 +6,10 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from itertools import groupby
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,7 +111,7 @@ async def check_index(db: SqlExecutor, external_id: str) -> None:
     tenant = {"external_id": external_id}
     chunks = await db.fetch_all("SELECT * FROM memory_chunk WHERE external_id = $(external_id)p", tenant)
     memories = await db.fetch_all(
-        """SELECT memory_id, title, chunk_ids || ARRAY(
+        """SELECT memory_id, title, timezone, chunk_ids || ARRAY(
             SELECT l.chunk_id FROM memory_segment AS s, unnest(s.chunk_ids) WITH ORDINALITY AS l (chunk_id, place)
             WHERE s.external_id = m.external_id AND s.memory_id = m.memory_id
             ORDER BY s.segment, l.place
@@ -121,6 +122,11 @@ async def check_index(db: SqlExecutor, external_id: str) -> None:
     )
     headings = await db.fetch_all("SELECT * FROM memory_heading WHERE external_id = $(external_id)p", tenant)
     languages = await _Languages.read(db, external_id)
+    zones = {memory["memory_id"]: ZoneInfo(memory["timezone"]) for memory in memories}
+    for chunk in chunks:
+        # Facts are dated in UTC.
+        chunk["zone"] = ZoneInfo("UTC") if chunk["derived_from"] else zones[chunk["memory_id"]]
+        assert chunk["said_on"] == (None if _said_on(chunk) == _utc_day(chunk) else _said_on(chunk))
     _check_numbers(chunks, await languages.brought_in(db, external_id))
     postings = await read_postings(db, external_id)
     expected = {}
@@ -220,14 +226,17 @@ async def _check_layouts(
         entries: list[tuple[Any, ...]] = []
         for index, chunk in enumerate([*laid_out, *facts]):
             is_fact = index >= len(laid_out)
-            day = _said_on(chunk)
+            day, said = _said_on(chunk), (chunk["said_at"] or chunk["start_date"]).astimezone(UTC)
             heading = None if is_fact else above[memory["memory_id"], day, memory["title"]]
-            flags = chunk["text_flags"] | (FIRST if is_fact or index == 0 else 0) | (FACT if is_fact else 0)
+            # Quarters of an hour, from 1; a time of exactly midnight in UTC is a day.
+            quarter = 0 if said.time() == time.min else 1 + (said.hour * 60 + said.minute) // 15
+            flags = quarter * 512 | chunk["text_flags"] | (FACT if is_fact else 0)
+            flags |= FIRST if is_fact or index == 0 else 0
             entries.append(
                 (
                     chunk["number"],
                     0 if heading is None else heading["number"],
-                    (day - _EPOCH).days,
+                    (said.date() - _EPOCH).days,
                     _speaker(chunk["speaker_key"]),
                     chunk["words"],
                     flags | (DUPLICATE if chunk["duplicate_of"] is not None else 0),
@@ -311,7 +320,17 @@ def _chunk_text(chunk: Row) -> str:
 
 
 def _said_on(chunk: Row) -> date:
+    """The day of a chunk in the zone of its memory."""
+    return _day_in(chunk["said_at"] or chunk["start_date"], chunk["zone"])
+
+
+def _utc_day(chunk: Row) -> date:
     return _day(chunk["said_at"] or chunk["start_date"])
+
+
+def _day_in(moment: datetime, zone: ZoneInfo) -> date:
+    utc = moment.astimezone(UTC)
+    return utc.date() if utc.time() == time.min else moment.astimezone(zone).date()
 
 
 def _said(chunk: Row, text: str) -> list[tuple[str, date]]:
@@ -319,7 +338,7 @@ def _said(chunk: Row, text: str) -> list[tuple[str, date]]:
     if chunk["said_starts"] is None:
         return [(text, _said_on(chunk))]
     parts = zip(chunk["said_starts"], [*chunk["said_starts"][1:], None], chunk["said_dates"], strict=True)
-    return [(text[start:end], _day(moment)) for start, end, moment in parts]
+    return [(text[start:end], _day_in(moment, chunk["zone"])) for start, end, moment in parts]
 
 
 def _mentioned(said: Sequence[tuple[str, date]], language: str) -> list[tuple[date, date]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from itertools import batched
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -20,6 +20,7 @@ from agent_reminiscence.domain.memory import StoredChunk
 from agent_reminiscence.domain.payloads import ChunkRating, Duplicate
 from agent_reminiscence.domain.said import SaidFrom
 from agent_reminiscence.domain.trust import Source
+from agent_reminiscence.text.days import day_of
 
 _SQL = load_queries("sql", "memory_chunk")
 # A portion at a time: no statement takes long, and other tasks can run in between.
@@ -45,7 +46,11 @@ class EndedChunks:
 
 @dataclass(frozen=True, slots=True)
 class NewChunk:
-    """A chunk added with a version of its memory."""
+    """A chunk added with a version of its memory.
+
+    Attributes:
+        said_on: Its day in the memory's zone; None: as in UTC.
+    """
 
     chunk_id: UUID
     number: int
@@ -65,12 +70,18 @@ class NewChunk:
     confidence: float
     start_date: datetime
     first_said: datetime | None = None
+    said_on: date | None = None
     said_lines: tuple[SaidFrom, ...] = ()
 
     @property
     def said_at(self) -> datetime:
         """When most of its words were first said."""
         return self.first_said or self.start_date
+
+    @property
+    def day(self) -> date:
+        """The day of the heading above it."""
+        return self.said_on or day_of(self.said_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +92,7 @@ class NewPiece:
         start: Its first character in the chunk.
         end: One past its last character.
         first_said: When most of its words were first said; None: when the chunk began to hold.
+        said_on: Its day in the memory's zone; None: as in UTC.
     """
 
     chunk_id: UUID
@@ -96,7 +108,13 @@ class NewPiece:
     text_flags: int
     said_at: datetime
     first_said: datetime | None
+    said_on: date | None
     said_lines: tuple[SaidFrom, ...]
+
+    @property
+    def day(self) -> date:
+        """The day of the heading above it."""
+        return self.said_on or day_of(self.said_at)
 
 
 class NewFact(NamedTuple):
@@ -323,17 +341,20 @@ class MemoryChunkRepository:
             for row in await db.fetch_all(_SQL["get_texts"], params)
         ]
 
-    async def reread(self, db: SqlExecutor, external_id: str, read: Mapping[UUID, tuple[int, int]]) -> None:
-        """Store how chunks are read in another language.
+    async def reread(
+        self, db: SqlExecutor, external_id: str, read: Mapping[UUID, tuple[int, int, date | None]]
+    ) -> None:
+        """Store how chunks are read in another language or zone.
 
         Args:
-            read: The number of terms and the flags of each, by chunk id.
+            read: The number of terms, the flags and `said_on` of each, by chunk id.
         """
         params = {
             "external_id": external_id,
             "chunk_ids": list(read),
-            "words": [words for words, _ in read.values()],
-            "text_flags": [flags for _, flags in read.values()],
+            "words": [words for words, _, _ in read.values()],
+            "text_flags": [flags for _, flags, _ in read.values()],
+            "said_on": [said_on for _, _, said_on in read.values()],
         }
         await db.execute(_SQL["reread_chunks"], params)
 
@@ -561,6 +582,7 @@ def text_columns(chunks: Sequence[NewChunk] | Sequence[NewPiece]) -> dict[str, o
         "words": [c.words for c in chunks],
         "text_flags": [c.text_flags for c in chunks],
         "said_at": [c.first_said for c in chunks],
+        "said_on": [c.said_on for c in chunks],
         # As text: all members of an array of arrays must have the same length.
         "said_starts": [_array(str(line.start) for line in c.said_lines) for c in chunks],
         "said_dates": [_array(line.said_at.isoformat() for line in c.said_lines) for c in chunks],

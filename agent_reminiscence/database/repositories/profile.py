@@ -38,6 +38,7 @@ class LiveStatement(NamedTuple):
     source: Source
     is_fact: bool
     language: str
+    timezone: str
 
 
 class ProfileWaits(NamedTuple):

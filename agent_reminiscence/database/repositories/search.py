@@ -105,6 +105,7 @@ class PastChunk(NamedTuple):
     """A chunk of a text of another moment.
 
     Attributes:
+        said_on: Its day in its memory's zone; None: as in UTC.
         original_id: The chunk that it repeated then.
         passes: Whether tier, confidence and the filter's conditions on passages, except those on turns, admit it.
     """
@@ -112,7 +113,8 @@ class PastChunk(NamedTuple):
     number: int
     chunk_id: UUID
     memory_id: UUID
-    day: date
+    said_at: datetime
+    said_on: date | None
     speaker_key: str | None
     words: int
     text_flags: int

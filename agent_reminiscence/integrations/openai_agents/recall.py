@@ -18,6 +18,7 @@ from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit, sear
 from agent_reminiscence.exceptions import ExternalIdNotFoundError, InvalidInputError, ReminiscenceError
 from agent_reminiscence.integrations.openai_agents.arguments import check_memory, check_selection, check_token_budget
 from agent_reminiscence.integrations.openai_agents.messages import role_of, text_of
+from agent_reminiscence.services import validation
 
 if TYPE_CHECKING:
     from agents import FunctionTool, TResponseInputItem
@@ -49,6 +50,7 @@ def recall_filter(
     where: Filter | None = None,
     on_error: OnError = "ignore",
     shared: SharedIds | Callable[[CallModelData[Any]], SharedIds] = (),
+    timezone: str | Callable[[CallModelData[Any]], str] | None = None,
 ) -> Callable[[CallModelData[Any]], Awaitable[ModelInputData]]:
     """A `call_model_input_filter` that shows the model what memory holds about the newest user message.
 
@@ -67,6 +69,8 @@ def recall_filter(
         shared: Up to 15 further memories, such as the team's, or a function that names them for each call. They are
             read beside the own one and ranked together with it. The own one may be empty; a shared one that nothing was
             ever stored for ends the run with an `ExternalIdNotFoundError` that names it, whatever `on_error` says.
+        timezone: Where the user is, as an IANA name such as Europe/Lisbon, or a function that says so for each call:
+            what "yesterday" means, and which days are shown. None uses the setting of `memory`.
 
     Raises:
         ConfigurationError: openai-agents is not installed.
@@ -83,10 +87,12 @@ def recall_filter(
     if on_error not in ("ignore", "raise"):
         raise InvalidInputError(f"on_error must be 'ignore' or 'raise', not {on_error!r}")
     beside = _checked_shared(shared, external_id)
+    if not callable(timezone):
+        validation.optional_timezone(timezone)
     found: OrderedDict[tuple[str, tuple[str, ...], str], RetrievalResult | None] = OrderedDict()
 
     async def search(
-        tenant: ExternalId, others: tuple[str, ...], question: str, messages: int
+        tenant: ExternalId, others: tuple[str, ...], question: str, messages: int, zone: str | None
     ) -> RetrievalResult | None:
         try:
             return await retrieve_beside(
@@ -97,6 +103,7 @@ def recall_filter(
                 limit=min(_MAX_PASSAGES + messages, _MAX_HITS),
                 min_match=min_match,
                 where=where,
+                timezone=zone,
                 synthesis=False,
             )
         except ExternalIdNotFoundError:
@@ -119,7 +126,9 @@ def recall_filter(
         key = (str(tenant), others, question)
         is_first = all(role_of(item) in _INSTRUCTIONS for item in items[index + 1 :])
         if is_first or key not in found:
-            found[key] = await search(tenant, others, question, sum(role_of(item) is not None for item in items))
+            messages = sum(role_of(item) is not None for item in items)
+            zone = timezone(data) if callable(timezone) else timezone
+            found[key] = await search(tenant, others, question, messages, zone)
             while len(found) > _MAX_QUESTIONS_KEPT:
                 found.popitem(last=False)
         prompt = _prompt(found[key], items[: index + 1], token_budget)
@@ -141,6 +150,7 @@ def memory_tools(
     min_match: float | None = None,
     where: Filter | None = None,
     shared: SharedIds | Callable[[ToolContext[Any]], SharedIds] = (),
+    timezone: str | Callable[[ToolContext[Any]], str] | None = None,
 ) -> list[FunctionTool]:
     """Tools for an agent: `search_memory(query)` and `remember(title, text)`.
 
@@ -157,6 +167,8 @@ def memory_tools(
             reads them beside the own one and ranks them together with it; `remember` never writes into them. The own
             one may be empty; a shared one that nothing was ever stored for ends the run with an
             `ExternalIdNotFoundError` that names it.
+        timezone: Where the user is, as an IANA name such as Europe/Lisbon, or a function that says so for each call.
+            None uses the setting of `memory`.
 
     Raises:
         ConfigurationError: openai-agents is not installed.
@@ -171,6 +183,8 @@ def memory_tools(
     check_token_budget(token_budget)
     check_selection(min_match, where)
     beside = _checked_shared(shared, external_id)
+    if not callable(timezone):
+        validation.optional_timezone(timezone)
 
     async def search(context: ToolContext[Any], tenant: ExternalId, query: str) -> str:
         others = beside(context) if callable(beside) else beside
@@ -183,12 +197,20 @@ def memory_tools(
                 token_budget=token_budget,
                 min_match=min_match,
                 where=where,
+                timezone=timezone(context) if callable(timezone) else timezone,
                 synthesis=False,
             )
         )
 
     async def remember(context: ToolContext[Any], tenant: ExternalId, title: str, text: str) -> str:
-        await memory.create_active_memory(tenant, title, text, source="agent", idempotency_key=f"tool-{uuid4()}")
+        await memory.create_active_memory(
+            tenant,
+            title,
+            text,
+            source="agent",
+            timezone=timezone(context) if callable(timezone) else timezone,
+            idempotency_key=f"tool-{uuid4()}",
+        )
         return "Remembered."
 
     def tool(name: str, description: str, arguments: Mapping[str, str], call: Callable[..., Awaitable[str]]) -> Any:

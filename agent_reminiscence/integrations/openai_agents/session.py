@@ -46,6 +46,7 @@ class ReminiscenceSession:
         remember: Whether what users and assistants say is also recorded as turns of the conversation, which
             `retrieve_memories` finds.
         title: Of the memories that hold these turns; None is "Conversation".
+        timezone: Where their days begin, as in `AgentMem.conversation`.
         session_settings: `SessionSettings`, or a dict of them; its `limit` counts where `get_items` gets none.
 
     Raises:
@@ -65,13 +66,14 @@ class ReminiscenceSession:
         *,
         remember: bool = True,
         title: str | None = None,
+        timezone: str | None = None,
         session_settings: SessionSettings | dict[str, Any] | None = None,
     ) -> None:
         require("openai-agents", type(self).__name__)
         from agents.memory.session_settings import SessionSettings, coerce_session_settings
 
         check_memory(memory, type(self).__name__)
-        self._conversation = memory.conversation(external_id, session_id, title=title)
+        self._conversation = memory.conversation(external_id, session_id, title=title, timezone=timezone)
         self._log = SessionLog(memory, external_id, session_id)
         self._remembers = remember
         self._recording = asyncio.Lock()

@@ -84,6 +84,9 @@ class Reminiscence(AbstractCapability[Any]):
             context. They are read beside the own memory, before a run and by `search_memory`, ranked together with it,
             and never written. The own one may be empty; a shared one that nothing was ever stored for is an error of
             the run, whatever `on_error` says: most likely it is mistyped.
+        timezone: Where the user is, as an IANA name such as Europe/Lisbon, or a function that tells it from the run's
+            context: what "yesterday" means in questions and in what is recorded, and which days are shown. None uses
+            the setting of `memory`.
         remember: Which runs are recorded: "never" none, "completed" those that ended with a result, "always" also
             those that failed, were cancelled or whose stream was broken off, as far as they came.
         on_error: What happens if the memory fails: "ignore" logs a warning and goes on without it; "raise" lets the
@@ -98,8 +101,8 @@ class Reminiscence(AbstractCapability[Any]):
 
     Raises:
         ConfigurationError: An argument has a value that is not allowed.
-        InvalidInputError: `shared` is not a list of `external_id`s, or too long; or when a run begins: `external_id`
-            gave none.
+        InvalidInputError: `shared` is not a list of `external_id`s, or too long, or there is no such `timezone`; or
+            when a run begins: `external_id` gave none.
         ExternalIdNotFoundError: In a run: nothing was ever stored for one of `shared`.
     """
 
@@ -117,6 +120,7 @@ class Reminiscence(AbstractCapability[Any]):
     min_match: float | Literal["found"] | None = "found"
     where: Filter | None = None
     shared: SharedIds | Callable[[RunContext[Any]], SharedIds] = ()
+    timezone: str | Callable[[RunContext[Any]], str] | None = None
     _tenant: str | None = field(default=None, init=False, repr=False)
     _beside: tuple[str, ...] | None = field(default=None, init=False, repr=False)
     _live: Sequence[ModelMessage] = field(default=(), init=False, repr=False)
@@ -138,6 +142,8 @@ class Reminiscence(AbstractCapability[Any]):
         if self.min_match is not None:
             validation.min_match(self.min_match)
         validation.where(self.where)
+        if not callable(self.timezone):
+            validation.optional_timezone(self.timezone)
         if self.outcome is not None and not self.learn:
             raise ConfigurationError("outcome is asked only with learn=True; pass both or neither")
         own = None if callable(self.external_id) else _check_tenant(self.external_id)
@@ -163,6 +169,7 @@ class Reminiscence(AbstractCapability[Any]):
         min_match: float | Literal["found"] | None = "found",
         where: dict[str, Any] | None = None,
         shared: list[str] | None = None,
+        timezone: str | None = None,
     ) -> Self:
         """Make the capability that a file for `Agent.from_file` describes, with a memory of its own.
 
@@ -173,6 +180,7 @@ class Reminiscence(AbstractCapability[Any]):
             dsn: Of your PostgreSQL; None takes it from the environment, as `Config()` does.
             where: The fields of a filter.
             shared: Further `external_id`s that are read; no templates.
+            timezone: The IANA name of a time zone; no template.
 
         Raises:
             ConfigurationError: An argument has a value that is not allowed, or a template was not read as one.
@@ -197,6 +205,7 @@ class Reminiscence(AbstractCapability[Any]):
             min_match=min_match,
             where=None if where is None else Filter(**where),
             shared=() if shared is None else shared,
+            timezone=timezone,
         )
 
     @classmethod
@@ -290,6 +299,7 @@ class Reminiscence(AbstractCapability[Any]):
                 token_budget=self.token_budget,
                 min_match=self.min_match,
                 where=filter_beside(window.run_ids, self.where),
+                timezone=self._timezone_of(ctx),
                 run_id=self._scored_run(ctx),
                 synthesis=False,
             )
@@ -299,7 +309,10 @@ class Reminiscence(AbstractCapability[Any]):
     async def record(self, ctx: RunContext[Any], conversation_id: str, turns: list[Turn]) -> None:
         """Record turns; those that were recorded before are left out."""
         async with self._seat:
-            written = await self.memory.conversation(self._tenant_of(ctx), conversation_id).add_turns(turns)
+            conversation = self.memory.conversation(
+                self._tenant_of(ctx), conversation_id, timezone=self._timezone_of(ctx)
+            )
+            written = await conversation.add_turns(turns)
             stored = {turn.id: turn.text for turn in read_turns(written.content, written.metadata)}
             for turn in turns:
                 kept = stored.get(turn.id, turn.text)
@@ -330,6 +343,7 @@ class Reminiscence(AbstractCapability[Any]):
                     query[:_MAX_QUESTION],
                     token_budget=self.token_budget,
                     where=self.where,
+                    timezone=self._timezone_of(ctx),
                     run_id=self._scored_run(ctx),
                     synthesis=False,
                 )
@@ -352,6 +366,7 @@ class Reminiscence(AbstractCapability[Any]):
                     text,
                     metadata={"origin": ORIGIN},
                     conversation_id=ctx.conversation_id,
+                    timezone=self._timezone_of(ctx),
                     source="agent",
                     idempotency_key=call_key(ctx, title, text),
                 )
@@ -439,6 +454,9 @@ class Reminiscence(AbstractCapability[Any]):
 
     async def _redacted(self, text: str) -> str:
         return str((await self.memory.ledger.redacted({"text": text}))["text"])
+
+    def _timezone_of(self, ctx: RunContext[Any]) -> str | None:
+        return self.timezone(ctx) if callable(self.timezone) else self.timezone
 
     def _scored_run(self, ctx: RunContext[Any]) -> str | None:
         return ctx.run_id if self.learn else None

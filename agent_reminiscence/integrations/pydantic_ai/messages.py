@@ -27,7 +27,7 @@ from pydantic_core import to_json
 
 from agent_reminiscence.config.constants import MAX_CONTENT_CHARACTERS
 from agent_reminiscence.domain.filter import MAX_CONDITIONS, Filter
-from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit, as_passage
+from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
 from agent_reminiscence.domain.turn import Turn
 from agent_reminiscence.text.rendering import choose_standing
 from agent_reminiscence.text.storable import storable_text
@@ -135,7 +135,7 @@ def render_new(result: RetrievalResult, window: Window, token_budget: int) -> Re
     hits = tuple(filter(is_new, result.hits))
     standing = tuple(filter(is_new, result.standing))
     text = result.model_copy(update={"hits": hits, "standing": standing}).as_prompt(token_budget)
-    shown = [standing[index] for index in choose_standing([as_passage(hit) for hit in standing], token_budget)]
+    shown = [standing[index] for index in choose_standing(list(map(result.shown, standing)), token_budget)]
     # No text of a memory can begin a line like this.
     shown += [hits[number - 1] for number in sorted({int(found) for found in _NUMBER.findall(text)})]
     return Recalled(

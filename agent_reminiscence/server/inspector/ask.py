@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 from starlette.responses import Response
 
 from agent_reminiscence.config.constants import TIERS, Tier
+from agent_reminiscence.config.timezones import zone_named
 from agent_reminiscence.domain.retrieval import Omission, RetrievalResult, SearchHit, outdated_words
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.server.access.grants import Scope
@@ -166,7 +167,7 @@ def explained(result: RetrievalResult) -> list[Explained]:
             ],
             round(100 * hit.score / best, 1) if best else 0.0,
             None if hit.later is None else ranks.get(hit.later),
-            outdated_words(hit, result.hits),
+            outdated_words(hit, result.hits, zone_named(result.timezone)),
             None if hit.outdated is None or hit.outdated.by is None else ranks.get(hit.outdated.by),
         )
         for hit in result.hits

@@ -20,7 +20,7 @@ from agent_reminiscence.exceptions import (
     RedactionError,
 )
 from agent_reminiscence.server.access.grants import Scope
-from agent_reminiscence.server.rest.fields import Body, Flag, Id, Speaker, Title, TurnGiven
+from agent_reminiscence.server.rest.fields import Body, Flag, Id, Speaker, Timezone, Title, TurnGiven
 from agent_reminiscence.server.rest.routes import NO_SUCH_PATH, Memory, Tenant, as_json, operations, says
 
 _MAX_TURNS: Final = 1_000
@@ -50,6 +50,11 @@ class TurnsGiven(Body):
         default="user", description="The trust label of speakers that are neither user, assistant nor tool."
     )
     actor: Id | None = Field(default=None, description="Who records the turns.")
+    timezone: Timezone | None = Field(
+        default=None,
+        description="Where its days begin, as an IANA name such as Europe/Lisbon; null: the setting. A memory that"
+        " holds turns keeps the zone it was begun in.",
+    )
     remember: Flag = Field(
         default=False,
         description="Also have the configured model read the conversation once it has paused, and remember what is"
@@ -78,7 +83,13 @@ async def add_turns(memory: Memory, tenant: Tenant, conversation_id: Conversatio
     repeated. Answers the memory that holds the last of them; its `write` is null if all were known.
     """
     conversation = memory.conversation(
-        tenant, conversation_id, title=body.title, source=body.source, actor=body.actor, remember=body.remember
+        tenant,
+        conversation_id,
+        title=body.title,
+        source=body.source,
+        actor=body.actor,
+        remember=body.remember,
+        timezone=body.timezone,
     )
     if body.is_over and not body.remember:
         raise InvalidInputError("is_over has a model read the conversation at once; it needs remember: true")

@@ -38,6 +38,7 @@ from agent_reminiscence.server.rest.fields import (
     Number,
     Question,
     Share,
+    Timezone,
     Where,
     as_filter,
 )
@@ -67,6 +68,11 @@ class _Asked(Body):
         default=None, description="What the memory knew at this time; without `as_of`, this is also `as_of`."
     )
     where: Where | None = Field(default=None, description="Only passages that this filter admits.")
+    timezone: Timezone | None = Field(
+        default=None,
+        description="Where the asker is, as an IANA name such as Europe/Lisbon: decides what yesterday is, and the days"
+        " that are shown; null: the setting.",
+    )
 
     def arguments(self, *without: str) -> dict[str, Any]:
         """What the memory takes."""

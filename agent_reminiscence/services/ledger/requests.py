@@ -34,6 +34,7 @@ UNSET: Final = Unset.UNSET
 # Fields that are not part of a request's hash while they have this value, so that older requests keep their hash.
 _SINCE: Final[Mapping[str, object]] = {
     "language": None,
+    "timezone": None,
     "key": None,
     "if_exists": "error",
     "expected_position": None,
@@ -120,6 +121,7 @@ class CreateRequest(WriteRequest):
     description: str | None
     metadata: dict[str, Any]
     language: str | None = None
+    timezone: str | None = None
     key: str | None = None
     if_exists: IfExists = "error"
     pinned: bool | None = None
@@ -140,6 +142,7 @@ class UpdateRequest(WriteRequest):
     changes: dict[str, Any]
     expected_version: int | None
     language: str | None = None
+    timezone: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,12 +164,14 @@ class ConversationRequest(WriteRequest):
         keys: Those of the conversation's memories.
         title: Of memories that this begins.
         remember: Whether a model is to read the turns and remember of them, as a job.
+        timezone: Of memories that this begins; None uses the setting.
     """
 
     keys: ConversationKeys
     title: str
     turns: tuple[Turn, ...]
     remember: bool = False
+    timezone: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,7 +74,7 @@ class MemoryCreation:
         )
 
     async def _create(self, request: CreateRequest) -> ActiveMemory:
-        (payload,) = await plan_creations([request], self._writes.language)
+        (payload,) = await plan_creations([request], self._writes.language, self._writes.timezone)
         made = await self._vectors.make_for([payload], [request.occurred_at or self._clock()])
         async with self._store.transaction(request.external_id, settings=PLANNED_ONCE) as db:
             has_tables = await self._vectors.look_for_tables(db, made)
@@ -100,7 +100,7 @@ class MemoryCreation:
             request: Redacted.
             completes: The memory before it, which takes no more turns.
         """
-        (payload,) = await plan_creations([request], self._writes.language)
+        (payload,) = await plan_creations([request], self._writes.language, self._writes.timezone)
         if (
             completes is not None
             and completes.consolidated_version < completes.version
@@ -153,7 +153,7 @@ class MemoryCreation:
             return [], 0
         requests = [await self._scrubber.scrub(request) for request in asked]
         external_id = requests[0].external_id
-        payloads = await plan_creations(requests, self._writes.language)
+        payloads = await plan_creations(requests, self._writes.language, self._writes.timezone)
         made = await self._vectors.make_for(payloads, [one.occurred_at or self._clock() for one in requests])
         added, written_at, has_vectors = await repeated(
             lambda: self._add_new(requests, payloads, made),

@@ -38,6 +38,7 @@ def fold(events: Sequence[Event], updates_left: Callable[[int, int], int]) -> Ac
         "description": created.description,
         "metadata": created.metadata,
         "language": created.language,
+        "timezone": created.timezone,
         "pinned": created.pinned,
         "expires_at": created.expires_at,
         "created_at": first.recorded_at,
@@ -56,6 +57,7 @@ def fold(events: Sequence[Event], updates_left: Callable[[int, int], int]) -> Ac
                 updated = MemoryUpdated.model_validate(event.payload)
                 state |= {**updated.changes, "version": updated.version, **_provenance(event, state["conversation_id"])}
                 state["language"] = updated.language or state["language"]
+                state["timezone"] = updated.timezone or state["timezone"]
                 sources = {
                     chunk.id: chunk.source or event.source if chunk.new else sources[chunk.id]
                     for chunk in updated.chunks

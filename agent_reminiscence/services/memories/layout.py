@@ -25,19 +25,20 @@ from agent_reminiscence.text.chunking import TextSpan, Turn, chunk_text
 LONG_TEXT_CHARACTERS: Final = 2_000
 
 
-async def plan_creations(requests: Sequence[CreateRequest], language: str | None) -> list[MemoryCreated]:
+async def plan_creations(requests: Sequence[CreateRequest], language: str | None, timezone: str) -> list[MemoryCreated]:
     """Plan the payloads and their chunks: everything that does not depend on stored data."""
     return await beside(
-        lambda: [_plan_creation(request, language) for request in requests],
+        lambda: [_plan_creation(request, language, timezone) for request in requests],
         value=[request.content for request in requests],
     )
 
 
-def _plan_creation(request: CreateRequest, language: str | None) -> MemoryCreated:
+def _plan_creation(request: CreateRequest, language: str | None, timezone: str) -> MemoryCreated:
     """Plan one payload.
 
     Args:
         language: For texts without a language; None detects it from the text.
+        timezone: For those without a time zone.
     """
     chosen = choose_language(request.content, named=request.language or language)
     return MemoryCreated(
@@ -49,6 +50,7 @@ def _plan_creation(request: CreateRequest, language: str | None) -> MemoryCreate
         metadata=request.metadata,
         language=chosen.language,
         language_origin=chosen.origin,
+        timezone=request.timezone or timezone,
         pinned=request.pinned is True,
         expires_at=request.expires_at,
         chunks=_dated_chunks(request),

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent_reminiscence.agents.plans import CreateIntent, Said, UpdateIntent
+from agent_reminiscence.config.timezones import zone_named
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.conversation_key import ConversationKeys
 from agent_reminiscence.domain.memory import ActiveMemory, MemorySelection
@@ -31,6 +32,7 @@ from agent_reminiscence.services.memories.off_record import keep_on_record
 from agent_reminiscence.services.memories.turn_recording import TurnRecorder
 from agent_reminiscence.services.model_budget import ModelBudget, OutOfTokensError
 from agent_reminiscence.services.runtime import Runtime
+from agent_reminiscence.text.days import seen_in
 from agent_reminiscence.text.folding import fold_text
 from agent_reminiscence.text.small_talk import is_small_talk
 
@@ -62,6 +64,7 @@ class RememberRequest:
         off_at: When what came before in the conversation was said, if it was off the record.
         records_on_failure: Whether to record the turns in `conversation_id` where the model gives no usable answer.
         check: Called before each write; an error ends them.
+        timezone: In which the conversation took place; None is the setting.
     """
 
     external_id: str
@@ -75,6 +78,7 @@ class RememberRequest:
     off_at: datetime | None = None
     records_on_failure: bool = False
     check: Callable[[], Awaitable[None]] | None = None
+    timezone: str | None = None
 
 
 class RememberingService:
@@ -82,6 +86,7 @@ class RememberingService:
 
     Args:
         model: None if none is configured.
+        timezone: Of conversations that name none.
     """
 
     def __init__(
@@ -90,7 +95,10 @@ class RememberingService:
         manager: MemoryManager,
         budget: ModelBudget,
         model: Model | None,
+        *,
+        timezone: str,
     ) -> None:
+        self._timezone = timezone
         self._store = runtime.store
         self._manager = manager
         self._chunks = runtime.repositories.tables.chunks
@@ -207,7 +215,7 @@ class RememberingService:
             UpdaterMaterial(said=said, shown=shown, memories=memories, check=_check, are_known=are_known)
         )
         names = [] if request.user_name is None else await self._scrubber.scrub_texts([request.user_name])
-        at = request.occurred_at or self._clock()
+        at = seen_in(request.occurred_at or self._clock(), zone_named(request.timezone or self._timezone))
         prompt = make_prompt(said, at, *names, shown=shown, memories_left_out=len(notes) - len(shown))
         async with self._budget.metered(request.external_id, AGENT) as meter:
             answered = await run_agent(updater_agent(), prompt, model=model, deps=deps, limits=limits, meter=meter)
@@ -309,6 +317,7 @@ def _write(request: RememberRequest, intent: CreateIntent | UpdateIntent) -> Cre
             content=intent.content,
             description=None,
             metadata={},
+            timezone=request.timezone,
             occurred_at=request.occurred_at,
             actor=request.actor,
             conversation_id=request.conversation_id,

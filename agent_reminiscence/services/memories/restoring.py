@@ -165,6 +165,7 @@ def _restoring(request: UpdateRequest, events: Sequence[Event], version: int) ->
         },
         # One that was only assumed is read from the text again.
         language=None if _language_origin(until) == "default" else earlier.language,
+        timezone=earlier.timezone,
         # Whoever restores a text does not vouch for it.
         source=earlier.source,
         occurred_at=request.occurred_at,

@@ -7,9 +7,10 @@ what a day or a part of it said does not wait for the end of a conversation that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date, datetime, tzinfo
 from typing import Any, Final
 
+from agent_reminiscence.config.timezones import stored_zone
 from agent_reminiscence.database.connection import PLANNED_ONCE, SqlExecutor
 from agent_reminiscence.domain.conversation_key import MAX_CONVERSATION_MEMORIES, ConversationKeys
 from agent_reminiscence.domain.event import EventKind
@@ -32,7 +33,7 @@ from agent_reminiscence.services.memories.creation import MemoryCreation
 from agent_reminiscence.services.memories.writes import MemoryWrites, Written
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.vectors.writing import MadeVectors, WriteVectors
-from agent_reminiscence.text.days import day_of
+from agent_reminiscence.text.days import day_of, now_in
 
 # A conversation's next memory begins before a turn that would make the last one longer than this.
 CONVERSATION_MEMORY_CHARACTERS: Final = 16_000
@@ -83,7 +84,8 @@ class Talks:
         )
 
     async def _add(self, request: ConversationRequest) -> ActiveMemory:
-        heading = heading_text(request.title, day_of(self._clock()))
+        today = now_in(self._clock(), stored_zone(request.timezone or self._writes.timezone)).date()
+        heading = heading_text(request.title, today)
         made = await self._appends.make_for(None, request.turns, heading)
         async with self._store.transaction(request.external_id, settings=PLANNED_ONCE) as db:
             has_tables = await self._vectors.look_for_tables(db, made)
@@ -104,7 +106,8 @@ class Talks:
             while rest:
                 if written:
                     last = await self._tables.active.get_outline(db, request.external_id, written[-1].memory.memory_id)
-                part, is_next = _next_part(last, rest, request.source, now=self._clock())
+                zone = stored_zone(last.timezone if last is not None else request.timezone or self._writes.timezone)
+                part, is_next = _next_part(last, rest, request.source, now=self._clock(), zone=zone)
                 written.append(await self._write(db, request, last, part, made, is_next=is_next))
                 rest = rest[len(part) :]
         return await self._writes.finish(*written)
@@ -196,6 +199,7 @@ class Talks:
             description=None,
             metadata={"turns": entries},
             key=request.keys.key(number),
+            timezone=request.timezone,
             **said,
         )
         return await self._creation.record_next(db, creation, made, completes=last)
@@ -222,7 +226,7 @@ class Talks:
 
 
 def _next_part(
-    last: MemoryOutline | None, turns: Sequence[Turn], default: Source, *, now: datetime
+    last: MemoryOutline | None, turns: Sequence[Turn], default: Source, *, now: datetime, zone: tzinfo
 ) -> tuple[list[Turn], bool]:
     """The first of some turns that one event records, and whether it begins the conversation's next memory."""
     if (
@@ -230,19 +234,19 @@ def _next_part(
         or last.archived_at is not None
         # A turn may be said later than now, by another clock.
         or last.has_expired(max(now, _time(turns[0])))
-        or _day(turns[0]) > day_of(last.occurred_at)
+        or _day(turns[0], zone) > day_of(last.occurred_at, zone)
         or last.characters + 1 + len(turn_text(turns[0])) > CONVERSATION_MEMORY_CHARACTERS
     ):
         # No line break comes before the first turn of a text.
-        is_next, size, day = True, -1, _day(turns[0])
+        is_next, size, day = True, -1, _day(turns[0], zone)
     else:
-        is_next, size, day = False, last.characters, day_of(last.occurred_at)
+        is_next, size, day = False, last.characters, day_of(last.occurred_at, zone)
     part: list[Turn] = []
     for turn in turns:
         size += 1 + len(turn_text(turn))
         if part and (
             size > CONVERSATION_MEMORY_CHARACTERS
-            or _day(turn) > day
+            or _day(turn, zone) > day
             or (not is_next and last is not None and last.has_expired(_time(turn)))
             or source_of(turn.speaker, default) != source_of(part[0].speaker, default)
         ):
@@ -251,8 +255,8 @@ def _next_part(
     return part, is_next
 
 
-def _day(turn: Turn) -> date:
-    return day_of(_time(turn))
+def _day(turn: Turn, zone: tzinfo) -> date:
+    return day_of(_time(turn), zone)
 
 
 def _time(turn: Turn) -> datetime:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from agent_reminiscence.config.timezones import stored_zone
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.domain.canonical import beside, beside_many
 from agent_reminiscence.domain.event import EventKind
@@ -91,7 +92,7 @@ class MemoryUpdates:
     @staticmethod
     def is_replaced(memory: StoredMemory, request: CreateRequest) -> bool:
         """Whether the memory is what the request would make of it already."""
-        return not _changes(memory, _wanted(request)) and request.language in {None, memory.language}
+        return not _changes(memory, _wanted(request)) and _reads_alike(memory, request)
 
     async def _record(
         self,
@@ -176,7 +177,7 @@ class MemoryUpdates:
         occurred_at = request.occurred_at or max(self._clock(), before.occurred_at)
         return await self._vectors.make_uncached(
             request.external_id,
-            [heading_text(new.title, day_of(occurred_at)), *texts],
+            [heading_text(new.title, day_of(occurred_at, stored_zone(request.timezone or before.timezone))), *texts],
         )
 
     async def archive(self, asked: ArchiveRequest) -> ActiveMemory:
@@ -253,6 +254,7 @@ class MemoryUpdates:
             changes=changed,
             language=None if read.language == memory.language else read.language,
             language_origin=None if read.origin == memory.language_origin else read.origin,
+            timezone=None if request.timezone in {None, memory.timezone} else request.timezone,
             chunks=entries,
             # What was due before and failed becomes due again.
             consolidation_due=memory.due_version > memory.consolidated_version
@@ -264,6 +266,10 @@ class MemoryUpdates:
 def _makes_work(payload: MemoryUpdated) -> bool:
     """Whether this update leaves something without a vector: new chunks, or a heading with a new title."""
     return not payload.changes.keys().isdisjoint({"title", "content"}) or any(chunk.new for chunk in payload.chunks)
+
+
+def _reads_alike(memory: StoredMemory, request: CreateRequest) -> bool:
+    return request.language in {None, memory.language} and request.timezone in {None, memory.timezone}
 
 
 def _wanted(request: CreateRequest) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from agent_reminiscence.config.constants import MAX_TEXT_CHUNKS
+from agent_reminiscence.config.timezones import UTC_NAME
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.domain.canonical import beside, beside_many
 from agent_reminiscence.domain.event import Event, EventKind, NewEvent
@@ -41,6 +42,7 @@ class MemoryRules(NamedTuple):
     Attributes:
         update_threshold: From how many updates on a memory is due for consolidation.
         language: Of texts that name none; None leaves it to each text.
+        timezone: Of memories whose write names none.
         chunks_expire: Whether a chunk of any tier has a limited life.
         max_chunks: How many live chunks a stream may have; None is any number.
         max_active_memories: How many active memories a stream may have; None is any number.
@@ -49,6 +51,7 @@ class MemoryRules(NamedTuple):
 
     update_threshold: int
     language: str | None = None
+    timezone: str = UTC_NAME
     chunks_expire: bool = False
     max_chunks: int | None = None
     max_active_memories: int | None = None
@@ -84,6 +87,7 @@ class MemoryWrites:
         self._uses = runtime.repositories.uses
         self._clock = runtime.clock
         self.language = rules.language
+        self.timezone = rules.timezone
         self._update_threshold = rules.update_threshold
         self._chunks_expire = rules.chunks_expire
         self._max_chunks = rules.max_chunks

@@ -11,6 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from agent_reminiscence.config.constants import NAME_LOOKUP_KEYS
+from agent_reminiscence.config.timezones import stored_zone
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.profile import LiveStatement
 from agent_reminiscence.domain.outdated import OutdatedMark
@@ -23,7 +24,7 @@ from agent_reminiscence.services.profiles.draft import Line, ProfileDraft
 from agent_reminiscence.services.recall.graph_list import mentioned_names
 from agent_reminiscence.services.recall.retrieval import RetrievalService
 from agent_reminiscence.services.runtime import Runtime
-from agent_reminiscence.text.days import iso_day
+from agent_reminiscence.text.days import seen_in
 from agent_reminiscence.text.folding import fold_name, without_speaker
 from agent_reminiscence.text.names import candidate_keys, mentioned_keys
 from agent_reminiscence.text.tokens import count_lines
@@ -148,7 +149,7 @@ def _choose(
     sentences = [
         Sentence(
             text=text,
-            said_at=said_at,
+            said_at=seen_in(said_at, stored_zone(statement.timezone)),
             chunk_id=statement.chunk_id,
             memory_id=statement.memory_id,
             speaker=statement.speaker,
@@ -181,4 +182,4 @@ def _line(sentence: Sentence) -> str:
     """A sentence with its date, who said it, and its trust label unless that is the user's."""
     said = f"{sentence.speaker}: {sentence.text}" if sentence.speaker else sentence.text
     label = "" if sentence.source == "user" else f"(source: {sentence.source}) "
-    return f"{iso_day(sentence.said_at)} {label}{said}"
+    return f"{sentence.said_at.date().isoformat()} {label}{said}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -25,6 +25,7 @@ from agent_reminiscence.services.profiles.extracting import ProfileExtractor
 from agent_reminiscence.services.recall.neighbours import NeighbourReader
 from agent_reminiscence.services.recall.retrieval import RetrievalService
 from agent_reminiscence.services.runtime import Runtime
+from agent_reminiscence.text.days import now_in
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -80,7 +81,10 @@ class ProfileWriter:
         extractor: ProfileExtractor,
         budget: ModelBudget,
         model: Model,
+        *,
+        zone: tzinfo,
     ) -> None:
+        self._zone = zone
         self._retrieval = retrieval
         self._neighbours = neighbours
         self._extractor = extractor
@@ -134,6 +138,7 @@ class ProfileWriter:
             token_budget=min(SHOWN_TOKENS, max(1, int(SHOWN_SHARE * limits.max_tokens))),
             # Nobody has asked: being quoted in a profile must not make a passage more important.
             counts_as_use=False,
+            zone=self._zone,
         )
         found = writing.show(await self._find(request, now=now))
         if not found.hits and any(one.reason == "token_budget" for one in found.omitted):
@@ -148,10 +153,10 @@ class ProfileWriter:
         async def read_around(passage: Passage) -> Sequence[SearchHit]:
             return writing.show_hits(await self._neighbours.read(request, passage.memory_id, passage.sources))
 
-        deps = RetrieverDeps(search=search, read_around=read_around)
+        deps = RetrieverDeps(search=search, read_around=read_around, zone=self._zone)
         answered = await run_agent(
             profile_agent(),
-            make_prompt(deps, found, profile.question, max_tokens=profile.max_tokens, now=now),
+            make_prompt(deps, found, profile.question, max_tokens=profile.max_tokens, now=now_in(now, self._zone)),
             model=self._model,
             deps=deps,
             limits=limits,

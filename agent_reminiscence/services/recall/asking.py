@@ -8,6 +8,7 @@ from typing import Any
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.settings import Config
+from agent_reminiscence.config.timezones import zone_named
 from agent_reminiscence.domain.search import LATEST, OwnAndShared, SearchRequest
 from agent_reminiscence.services import validation
 
@@ -28,6 +29,7 @@ def search_request(
     profile: object = None,
     embedding: Sequence[float] | None = None,
     run_id: object = None,
+    timezone: object = None,
 ) -> SearchRequest:
     """Validate the arguments of `retrieve_memories`; None is the configured default, or no restriction.
 
@@ -57,6 +59,7 @@ def search_request(
         profile=validation.optional_identifier("profile", profile),
         embedding=embedding,
         run_id=validation.optional_identifier("run_id", run_id),
+        zone=zone_named(validation.optional_timezone(timezone) or config.timezone),
     )
     if known_at is None or as_of is not None:
         return request

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date
+from datetime import date
 from typing import Final, NamedTuple
 
 from agent_reminiscence.database.repositories.search import SearchedStream
@@ -17,6 +17,7 @@ from agent_reminiscence.services.recall.question import Asked, day_number, off_l
 from agent_reminiscence.services.recall.reading import JointQuestion
 from agent_reminiscence.services.recall.score_parts import TermPostings
 from agent_reminiscence.services.vectors.filling import EmbeddingService
+from agent_reminiscence.text.days import now_in
 from agent_reminiscence.text.folding import fold_name
 
 _REMEMBERED_TENANTS: Final = 10_000
@@ -191,5 +192,5 @@ def also_called(asked: Asked, names: Sequence[str]) -> Asked:
 
 
 def _today(request: SearchRequest) -> date:
-    """The day a question is asked on, in UTC like stored days."""
-    return (request.as_of or request.now).astimezone(UTC).date()
+    """The day a question is asked on."""
+    return now_in(request.as_of or request.now, request.zone).date()

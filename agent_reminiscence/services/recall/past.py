@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from agent_reminiscence.database.repositories.search import Heading, PastChunk
 from agent_reminiscence.domain.index import DUPLICATE, FACT, FIRST, LAYOUT_DTYPE, speaker_hash
+from agent_reminiscence.domain.said_times import QUARTER_SHIFT, quarter_of
+from agent_reminiscence.text.days import day_of
 
 _EPOCH = date(1970, 1, 1)
 # After all passages of a text.
@@ -44,18 +46,20 @@ def lay_out_past(
     for memory_id, members in by_memory.items():
         members.sort(key=lambda c: (c.is_fact, _LAST if c.is_fact else indices.get(c.chunk_id, _LAST), c.number))
         for index, chunk in enumerate(members):
-            heading = None if chunk.is_fact else above.get((memory_id, chunk.day, titles.get(memory_id, "")))
+            day = day_of(chunk.said_at)
+            heading = None if chunk.is_fact else above.get((memory_id, chunk.said_on or day, titles.get(memory_id, "")))
             rows.append(
                 (
                     chunk.number,
                     0 if heading is None else heading.number,
-                    (chunk.day - _EPOCH).days,
+                    (day - _EPOCH).days,
                     0 if chunk.speaker_key is None else speaker_hash(chunk.speaker_key),
                     chunk.words,
                     chunk.text_flags
                     | (FIRST if index == 0 or chunk.is_fact else 0)
                     | (FACT if chunk.is_fact else 0)
-                    | (DUPLICATE if chunk.is_duplicate else 0),
+                    | (DUPLICATE if chunk.is_duplicate else 0)
+                    | quarter_of(chunk.said_at) << QUARTER_SHIFT,
                     0 if heading is None else heading.words,
                 )
             )

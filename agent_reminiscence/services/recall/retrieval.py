@@ -154,6 +154,7 @@ class RetrievalService:
             relationships=found.graph.relationships,
             profile=next(iter(profiles.values()), None),
             profiles=profiles,
+            timezone=str(request.zone),
             token_budget=request.token_budget,
             omitted=(*answered.omitted, *found.graph.omitted, *left_out),
             usage=Usage(texts_embedded=0 if answered.question is None or answered.question.is_given else 1),
@@ -276,13 +277,14 @@ class RetrievalService:
                 omitted.append(Omission(reason="min_match", count=len(hits) - len(matching)))
             hits = matching
         if request.token_budget is not None:
-            passage = partial(as_passage, names_memory=bool(request.beside))
+            are_several = bool(request.beside)
+            passage = partial(as_passage, names_memory=are_several, zone=request.zone)
             held = choose_standing(list(map(passage, standing)), request.token_budget)
             standing = [standing[index] for index in held]
             fitting = choose_fitting(
                 list(map(passage, hits)),
                 request.token_budget,
-                as_summaries(profiles, names_memory=bool(request.beside)),
+                as_summaries(profiles, names_memory=are_several, zone=request.zone),
                 list(map(passage, standing)),
             )
             if len(fitting) < len(hits):

@@ -17,6 +17,7 @@ from agent_reminiscence.services.model_budget import ModelBudget, OutOfTokensErr
 from agent_reminiscence.services.recall.neighbours import NeighbourReader
 from agent_reminiscence.services.recall.retrieval import RetrievalService
 from agent_reminiscence.services.runtime import Runtime
+from agent_reminiscence.text.days import now_in
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -134,7 +135,7 @@ class SynthesisService:
         from agent_reminiscence.agents.running import run_agent
 
         deps = self.retriever_deps(request)
-        now = request.as_of or self._clock()
+        now = now_in(request.as_of or self._clock(), request.zone)
         meter = None
         try:
             limits = await self._budget.limits(request.asker)
@@ -169,6 +170,7 @@ class SynthesisService:
             search=lambda query: self._search(request, query),
             read_around=lambda passage: self._read_around(request, passage),
             names_memory=bool(request.beside),
+            zone=request.zone,
         )
 
     async def _read_around(self, request: SearchRequest, passage: Passage) -> Sequence[SearchHit]:

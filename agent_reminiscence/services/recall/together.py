@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent_reminiscence.domain.index import FIRST, speaker_term
+from agent_reminiscence.domain.said_times import days_in
 from agent_reminiscence.services.recall import narrowing
 from agent_reminiscence.services.recall.best_rows import MAX_CANDIDATES
 from agent_reminiscence.services.recall.joint_numbers import joint
@@ -61,11 +63,13 @@ def rank_readings(readings: Sequence[Reading], asked: Asked, weights: Weights, *
 
 
 def _entries(readings: Sequence[Reading]) -> NDArray[np.void]:
-    if len(readings) == 1:
+    zone = readings[0].request.zone
+    if len(readings) == 1 and zone is UTC:
         return readings[0].texts.entries
     parts = []
     for place, reading in enumerate(readings):
         entries = reading.texts.entries.copy()
+        entries["day"] = days_in(entries, zone)
         for name in ("number", "heading"):
             entries[name] = joint(place, entries[name].astype(np.int64))
         entries["flags"][:1] |= FIRST

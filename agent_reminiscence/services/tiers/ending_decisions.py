@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from math import ceil
 from typing import Final, NamedTuple
 
@@ -103,11 +103,13 @@ class EndingReader:
     Args:
         endings: Those of passages; each may be, going by who said what when.
         language: Of the memory.
+        zone: Of its days.
     """
 
     window: Window
     endings: Sequence[ReadEnding]
     language: str
+    zone: tzinfo = UTC
     _names: Mapping[str, str] = field(default_factory=dict)
     _statements: dict[tuple[str, str | None], Statement] = field(default_factory=dict)
 
@@ -194,7 +196,7 @@ class EndingReader:
 
     def _is_past(self, text: str, said_at: datetime) -> bool:
         """Whether a statement tells of days before it was said."""
-        day = day_of(said_at)
+        day = day_of(said_at, self.zone)
         periods = mentioned_periods(text, day, ("en", self.language))
         return bool(periods) and all(last < day for _, last in periods) and not _SINCE.search(text)
 

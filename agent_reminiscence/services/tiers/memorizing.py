@@ -13,6 +13,7 @@ from uuid import UUID
 from agent_reminiscence.agents.model_call import AgentFailedError, Meter
 from agent_reminiscence.agents.plans import ConsolidationMaterial, Reader, WindowReading
 from agent_reminiscence.config import constants
+from agent_reminiscence.config.timezones import stored_zone
 from agent_reminiscence.database.generations import current_generation
 from agent_reminiscence.database.repositories.chunk_similarity import NearChunk
 from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, StatedRelationship
@@ -184,7 +185,9 @@ class MemorizingService:
     async def _read_windows(self, proposal: Proposal, draft: Draft, cost: Cost) -> None:
         memory = draft.memory
         # In a thread: counting the tokens of a long text takes time.
-        windows = await asyncio.to_thread(make_windows, draft.chunks, draft.context)
+        windows = await asyncio.to_thread(
+            make_windows, draft.chunks, draft.context, zone=stored_zone(draft.memory.timezone)
+        )
         comparisons: list[Window] = []
         for number, window in enumerate(windows):
             if not await self._is_current(memory):
@@ -263,7 +266,7 @@ class MemorizingService:
         if not possible:
             return []
         # In threads: statements are read for names.
-        reader = await asyncio.to_thread(EndingReader, window, possible, memory.language)
+        reader = await asyncio.to_thread(EndingReader, window, possible, memory.language, stored_zone(memory.timezone))
         texts = await asyncio.to_thread(lambda: reader.compared)
         vectors: Vectors = {}
         if texts:

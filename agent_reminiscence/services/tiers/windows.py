@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from itertools import batched
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -20,6 +20,7 @@ from agent_reminiscence.agents.plans import (
     StoredPassage,
 )
 from agent_reminiscence.config import constants
+from agent_reminiscence.config.timezones import stored_zone
 from agent_reminiscence.database.repositories.chunk_similarity import NearChunk
 from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, StatedRelationship
 from agent_reminiscence.domain.graph import ANY_TYPE
@@ -115,6 +116,7 @@ class Window:
         return ConsolidationMaterial(
             title=self.title,
             dated=memory.occurred_at,
+            zone=stored_zone(memory.timezone),
             passages=tuple(
                 NewPassage(
                     text=shown_text(chunk)[0],
@@ -171,13 +173,18 @@ def shown_text(chunk: StoredChunk | NearChunk) -> tuple[str, int]:
     return text, len(chunk.content) - len(said.lstrip())
 
 
-def make_windows(chunks: Sequence[StoredChunk], before: Sequence[StoredChunk] = ()) -> list[Window]:
+def make_windows(
+    chunks: Sequence[StoredChunk], before: Sequence[StoredChunk] = (), *, zone: tzinfo = UTC
+) -> list[Window]:
     """Split the chunks that no consolidation has read into windows of bounded size, each with an outline of the rest.
 
     The outline is of `before`, too: the chunks that stand before these in the text.
 
     All chunks of a window have one label, so whichever passages a model cites, it cannot gain trust. The outline only
     uses text that is trusted no less, so that nothing else speaks for the window's passages.
+
+    Args:
+        zone: The memory's: lines of different days are passages of their own.
     """
     windows: list[Window] = []
     read: list[_Part] = []
@@ -186,7 +193,7 @@ def make_windows(chunks: Sequence[StoredChunk], before: Sequence[StoredChunk] = 
         if chunk.tier != "active":
             continue
         # Parts of a chunk stay together, unless there are too many for one window.
-        for parts in batched(_said_apart(chunk), WINDOW_PASSAGES):
+        for parts in batched(_said_apart(chunk, zone), WINDOW_PASSAGES):
             length = sum(count_tokens(part.content) for part, _ in parts)
             is_full = tokens + length > WINDOW_TOKENS or len(read) + len(parts) > WINDOW_PASSAGES
             if read and (is_full or chunk.source != read[0].chunk.source):
@@ -205,14 +212,14 @@ class _Part(NamedTuple):
     span: Span | None
 
 
-def _said_apart(chunk: StoredChunk) -> list[tuple[StoredChunk, Span | None]]:
+def _said_apart(chunk: StoredChunk, zone: tzinfo) -> list[tuple[StoredChunk, Span | None]]:
     """A chunk cut where the day of its lines changes, so that what a model makes of a line has the line's date.
 
     Of lines of one day, the date is the last: nothing is true before it was said.
     """
     parts: list[tuple[str, datetime]] = []
     for text, said_at in said_parts(chunk.content, chunk.said_at, chunk.said_lines):
-        if parts and day_of(parts[-1][1]) == day_of(said_at):
+        if parts and day_of(parts[-1][1], zone) == day_of(said_at, zone):
             parts[-1] = parts[-1][0] + text, max(parts[-1][1], said_at)
         else:
             parts.append((text, said_at))

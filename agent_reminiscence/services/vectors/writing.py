@@ -16,6 +16,7 @@ from uuid import UUID
 import numpy as np
 
 from agent_reminiscence.config.constants import BACKFILL_CHUNKS
+from agent_reminiscence.config.timezones import stored_zone
 from agent_reminiscence.database.connection import Deferred, SqlExecutor
 from agent_reminiscence.database.generations import ask_for_tables
 from agent_reminiscence.database.postgres_manager import PostgresManager
@@ -226,6 +227,7 @@ def _texts_of(event: Event, payload: MemoryCreated, made: MadeVectors) -> _Creat
         text_hash = sha256(text.encode())
         return EmbeddedText(number, text_hash, made.masses.get(text_hash, 1))
 
+    zone = stored_zone(payload.timezone)
     days = _days_of(payload, event.occurred_at)
     above = {day: -chunk_number(event.position, index) for index, day in enumerate(days)}
     return _Created(
@@ -235,7 +237,7 @@ def _texts_of(event: Event, payload: MemoryCreated, made: MadeVectors) -> _Creat
             numbered(chunk_number(event.position, index), embedded_text(payload.content[chunk.start : chunk.end]))
             for index, chunk in enumerate(payload.chunks)
         ],
-        [above[day_of(chunk.start_date or event.occurred_at)] for chunk in payload.chunks],
+        [above[day_of(chunk.start_date or event.occurred_at, zone)] for chunk in payload.chunks],
     )
 
 
@@ -245,7 +247,8 @@ def _days_of(payload: MemoryCreated, moment: datetime) -> list[date]:
     Args:
         moment: When the memory occurs.
     """
-    return sorted({day_of(chunk.start_date or moment) for chunk in payload.chunks})
+    zone = stored_zone(payload.timezone)
+    return sorted({day_of(chunk.start_date or moment, zone) for chunk in payload.chunks})
 
 
 def _norms_of(created: Sequence[_Created], stored: set[int], vectors: Vectors) -> dict[UUID, bytes]:

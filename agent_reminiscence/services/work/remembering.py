@@ -108,6 +108,7 @@ class ConversationReader:
         self._store = runtime.store
         self._ledger = runtime.repositories.events
         self._pending = runtime.repositories.remembering
+        self._memories = runtime.repositories.tables.active
         self._clock = runtime.clock
         self._projector = projector
         self._turns = turns
@@ -182,6 +183,7 @@ class ConversationReader:
                 db, external_id, keys, after=pending.after, now=self._clock(), limit=_MAX_EVENTS
             )
             off_at = await self._pending.find_off_record(db, external_id, pending.conversation_id)
+            part = await self._memories.find_latest_part(db, external_id, keys)
         batch = _batch(said)
         report = None
         if batch.said:
@@ -204,6 +206,7 @@ class ConversationReader:
                     besides_conversations=True,
                     off_at=off_at,
                     check=check,
+                    timezone=None if part is None else part.timezone,
                 )
             )
         await self._record(external_id, pending, batch, report, keep_on_record(batch.said, off_at).off_at)

@@ -276,6 +276,7 @@ def _active_memory(w: _World) -> dict[str, Any]:
         "metadata": "{}",
         "language": "en",
         "language_origin": "default",
+        "timezone": "UTC",
         "source": "user",
         "actor": None,
         "conversation_id": None,
@@ -332,6 +333,7 @@ def _appended(w: _World) -> dict[str, Any]:
         "turns": '[{"start": 0, "speaker": "Robin"}]',
         "language": "de",
         "language_origin": "default",
+        "timezone": "UTC",
         "source": "user",
         "actor": None,
         "conversation_id": None,
@@ -378,6 +380,7 @@ def _new_chunks(w: _World) -> dict[str, Any]:
         "confidences": [0.5],
         "start_dates": [LONG_AGO],
         "said_at": [None],
+        "said_on": [None],
         "said_starts": [None],
         "said_dates": [None],
     }
@@ -939,7 +942,8 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             _stream(w)
             | {"recorded_at": _LATER, "chunk_ids": [uuid4()], "pieces_of": [w.chunk_ids[0]], "numbers": [2**50]}
             | {"starts": [0], "ends": [1], "contents": ["W"], "folded_hashes": ["00"], "text_hashes": ["00"]}
-            | {"words": [1], "text_flags": [0], "said_at": [None], "said_starts": [None], "said_dates": [None]}
+            | {"words": [1], "text_flags": [0], "said_at": [None], "said_on": [None]}
+            | {"said_starts": [None], "said_dates": [None]}
         ),
         "move_facts": lambda w: (
             _stream(w)
@@ -1012,6 +1016,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             _stream(w)
             | {"chunk_ids": list(w.chunk_ids)}
             | {"words": [1] * len(w.chunk_ids), "text_flags": [0] * len(w.chunk_ids)}
+            | {"said_on": [None] * len(w.chunk_ids)}
         ),
         "retouch_chunks": lambda w: (
             _stream(w)

@@ -35,6 +35,8 @@ from tests.support.factories import LONG_AGO, fill_tenant, record_event, superus
 from tests.support.index_rows import check_index, index_rows, read_layouts, read_postings
 from tests.support.oldest_postgres import oldest_programs
 
+# In one of them it is another day than in UTC, whatever time the test runs at.
+_ZONES = ("Pacific/Kiritimati", "Pacific/Pago_Pago")
 _LINES = (
     "Robin: I saw a heron at the old mill yesterday.",
     "user: Did you go to the harbour two weeks ago?",
@@ -128,7 +130,7 @@ async def test_the_index_of_a_tenant_with_facts_and_every_kind_of_end_is_what_it
 
 _CHANGES = st.lists(
     st.tuples(
-        st.sampled_from(("write", "insert", "cut", "retitle", "translate", "consolidate", "end", "archive")),
+        st.sampled_from(("write", "insert", "cut", "retitle", "translate", "move", "consolidate", "end", "archive")),
         st.integers(0, 2),
         st.integers(0, 4),
     ),
@@ -153,7 +155,9 @@ async def test_counts_and_languages_follow_any_history(
         note = notes[which % len(notes)]
         if change == "write":
             notes.append(
-                await memory.create_active_memory(tenant, "Title", _LINES[index], language=("en", "de")[which % 2])
+                await memory.create_active_memory(
+                    tenant, "Title", _LINES[index], language=("en", "de")[which % 2], timezone=_ZONES[which % 2]
+                )
             )
         elif change == "consolidate":
             await memory.admin.consolidate(tenant)
@@ -166,6 +170,7 @@ async def test_counts_and_languages_follow_any_history(
                 "insert": {"content": _text(_LINES[index], note.content)},
                 "cut": {"content": _LINES[index]},
                 "retitle": {"title": f"Title {index}"},
+                "move": {"timezone": _ZONES[which % 2]},
                 "translate": {"content": _text(note.content, _LINES[index]), "language": ("fr", "en")[which % 2]},
             }
             updated = await memory.update_active_memory(tenant, note.id, **edits[change])

@@ -33,6 +33,7 @@ def _memory(content: str, **fields: Any) -> StoredMemory:
         "metadata": {},
         "language": "en",
         "language_origin": "default",
+        "timezone": "UTC",
         "source": "user",
         "actor": None,
         "conversation_id": None,

@@ -241,10 +241,10 @@ async def test_a_text_of_too_many_chunks_is_refused_with_their_number_and_the_wa
     paragraphs = [f"Entry {number}." for number in range(31)]
 
     with pytest.raises(InvalidInputError, match=r"into 31 chunks; the limit is 30\. Split it into several memories"):
-        await layout.plan_creations([_request("\n\n".join(paragraphs))], None)
+        await layout.plan_creations([_request("\n\n".join(paragraphs))], None, "UTC")
     with pytest.raises(InvalidInputError, match=r"into 31 chunks"):
         layout.chunked("\n\n".join(paragraphs), {})
-    [payload] = await layout.plan_creations([_request("\n\n".join(paragraphs[:30]))], None)
+    [payload] = await layout.plan_creations([_request("\n\n".join(paragraphs[:30]))], None, "UTC")
 
     assert len(payload.chunks) == 30
 

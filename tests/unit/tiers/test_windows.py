@@ -98,6 +98,7 @@ def _memory(memory_id: UUID) -> StoredMemory:
         metadata={},
         language="en",
         language_origin="default",
+        timezone="UTC",
         source="user",
         actor=None,
         conversation_id=None,

@@ -19,6 +19,7 @@ from agent_reminiscence.server.rest.fields import (
     Moment,
     Number,
     Text,
+    Timezone,
     Title,
     TurnGiven,
     one_of,
@@ -49,6 +50,11 @@ class MemoryPut(_Described):
     )
     language: Language | None = Field(
         default=None, description="As ISO 639-1, such as `de`; null: the setting, or what the text shows."
+    )
+    timezone: Timezone | None = Field(
+        default=None,
+        description="What days in the text, such as yesterday, are understood in: an IANA name such as Europe/Lisbon;"
+        " null: the setting.",
     )
     pinned: Flag | None = Field(
         default=None, description="Whether it is shown whatever is asked; null: as before, and a new one is not."
@@ -86,6 +92,9 @@ class MemoryChange(_Described):
     )
     language: Language | None = Field(
         default=None, description="From now on, unchanged passages included; null keeps it."
+    )
+    timezone: Timezone | None = Field(
+        default=None, description="Its time zone from now on, unchanged passages included; null keeps it."
     )
     pinned: Flag | None = Field(default=None, description="Whether it is shown whatever is asked; null: as before.")
     expires_at: Moment | None = Field(

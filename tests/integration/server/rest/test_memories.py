@@ -40,6 +40,7 @@ async def test_all_arguments_of_a_creation_arrive(rest: Rest) -> None:
         "conversation_id": "c-1",
         "source": "tool",
         "language": "de",
+        "timezone": "Europe/Lisbon",
         "key": "a/b?c#d",
     }
 

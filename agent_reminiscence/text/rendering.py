@@ -85,7 +85,7 @@ class Passage:
         memory: Identifies its memory; passages of one memory and day share a heading.
         title: The memory's.
         text: Verbatim, with or without its speaker's label.
-        start: When it was said; of a conclusion, since when it is true.
+        start: When it was said; of a conclusion, since when it is true. Days are shown in the zone of these times.
         said: From which character of `text` on which lines were said at which time, if that differs; begins with the
             first line. Empty: all of it at `start`.
         position: Orders passages of a memory that were said at the same time.

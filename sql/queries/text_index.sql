@@ -124,7 +124,7 @@ WITH asked AS (
         int8send(number) || int8send(heading) || int4send(said::date - DATE '1970-01-01')
             || CASE WHEN speaker_key IS NULL THEN '\x00000000'::bytea
                 ELSE substring(sha256(convert_to(speaker_key, 'UTF8')) FROM 1 FOR 4) END
-            || int4send(words) || substring(int4send(flags | {include quarter} << 9) FROM 3) || int2send(least(heading_words, 32767)::smallint),
+            || int4send(words) || substring(int4send(flags | ({include quarter} << 9)) FROM 3) || int2send(least(heading_words, 32767)::smallint),
         ''::bytea ORDER BY place) AS entries
     FROM entry
     GROUP BY memory_id, segment

@@ -24,6 +24,7 @@ _FREE_FORMS = {
     "data_dir": "a folder",
     "postgres_programs": "a folder",
     "language": "a language",
+    "timezone": "an IANA name",
     "redaction_personal": "names or `all`",
     "embedding_model": "a name",
     "embedding_query_prefix": "a text",

@@ -201,13 +201,13 @@ def test_what_always_holds_may_be_out_of_date() -> None:
     assert (read.outdated_since, read.source, read.text) == (date(2022, 5, 8), "agent", "Answer me in Italian.")
 
 
-def test_days_are_those_of_utc() -> None:
-    """Wherever a time comes from."""
-    late = datetime(2022, 5, 8, 23, tzinfo=timezone(timedelta(hours=-5)))
+def test_days_are_those_of_the_zone_that_a_time_is_given_in() -> None:
+    """Nine in the evening in New York is the next day in UTC."""
+    late = datetime(2022, 5, 8, 21, tzinfo=timezone(timedelta(hours=-5)))
 
     (read,) = read_rendering(render([_passage("x", start=late, until=late)]))
 
-    assert (read.day.isoformat(), str(read.until)) == ("2022-05-09", "2022-05-09")
+    assert (read.day.isoformat(), str(read.until)) == ("2022-05-08", "2022-05-08")
 
 
 # Every text and every place in which one may stand ------------------------------------------------

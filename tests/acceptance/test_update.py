@@ -356,8 +356,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (
         "nothing to change",
         {},
-        "nothing to change; pass title, content, description, metadata, append, language, timezone, pinned or"
-        " expires_at",
+        "nothing to change; pass title, content, description, metadata, append, language, timezone, pinned or expires",
     ),
     ("only a time", {"occurred_at": datetime(2026, 1, 1, tzinfo=UTC)}, "nothing to change"),
     ("empty title", {"title": " "}, "title must not be empty"),

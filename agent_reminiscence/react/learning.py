@@ -12,9 +12,10 @@ from typing import Any, Final, Protocol
 from pydantic import BaseModel, Field
 from pydantic_ai import Agent
 from pydantic_ai.exceptions import AgentRunError, FallbackExceptionGroup
-from pydantic_ai.framing import register_tag, wrap
+from pydantic_ai.framing import wrap
 from pydantic_ai.usage import UsageLimits
 
+from agent_reminiscence.agents.framing_tags import KNOWN, SHOWN_LESSONS, TRANSCRIPT
 from agent_reminiscence.apart import UnrequestedCancellationError, run_apart
 from agent_reminiscence.react.chosen_model import ChosenModel
 from agent_reminiscence.react.fact_lines import fact_lines
@@ -32,9 +33,6 @@ from agent_reminiscence.text.control_tokens import clean
 
 _logger = logging.getLogger("agent_reminiscence.react")
 
-TRANSCRIPT: Final = register_tag("transcript")
-KNOWN: Final = register_tag("known_facts")
-SHOWN_LESSONS: Final = register_tag("shown_lessons")
 MAX_FACTS: Final = 20
 MAX_LESSONS: Final = 3
 MAX_STATEMENT_CHARACTERS: Final = 2_000

@@ -6,8 +6,9 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from pydantic_ai.framing import register_tag, wrap
+from pydantic_ai.framing import wrap
 
+from agent_reminiscence.agents.framing_tags import EPISODES
 from agent_reminiscence.react.findings import within
 from agent_reminiscence.react.models import AgentStep, Episode
 from agent_reminiscence.react.numbering import Numbering, ShownLesson, lesson_id_of
@@ -16,9 +17,6 @@ from agent_reminiscence.react.sensitive import SensitiveKind
 from agent_reminiscence.react.shortened import shortened, shown_line
 from agent_reminiscence.text.folding import WORD, fold_text
 from agent_reminiscence.text.tokens import TokenCounter
-
-LESSONS: Final = register_tag("lessons")
-EPISODES: Final = register_tag("past_episodes")
 
 # Of a lesson, a goal before its lessons, and an outcome that stands in place of lessons.
 _MAX_LESSON: Final = 300

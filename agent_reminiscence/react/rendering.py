@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pydantic_ai.framing import RegisteredTag, register_tag, wrap
+from pydantic_ai.framing import RegisteredTag, wrap
 from pydantic_ai.messages import TextContent
 
+from agent_reminiscence.agents.framing_tags import CONVERSATION, FACTS, LESSONS, SHARED
 from agent_reminiscence.domain.retrieval import RetrievalResult, search_text
 from agent_reminiscence.react.fact_lines import fact_lines, fitting_facts
-from agent_reminiscence.react.lessons import LESSONS, render_lessons
+from agent_reminiscence.react.lessons import render_lessons
 from agent_reminiscence.react.models import (
     ConversationMemory,
     Fact,
@@ -22,9 +23,6 @@ from agent_reminiscence.react.prompts import ReactPrompts
 from agent_reminiscence.react.shortened import shortened, shown_line
 from agent_reminiscence.text.tokens import TokenCounter, count_tokens
 
-FACTS: Final = register_tag("long_term_facts")
-SHARED: Final = register_tag("shared_memory")
-CONVERSATION: Final = register_tag("conversation_memory")
 # Marks what came from memory, so that nothing recalled is recorded as said.
 ORIGIN: Final = "agent_reminiscence"
 

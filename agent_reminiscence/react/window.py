@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.framing import register_tag, wrap
+from pydantic_ai.framing import wrap
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
@@ -21,10 +21,10 @@ from pydantic_ai.models import Model, ModelRequestContext
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.wrapper import WrapperModel
 
+from agent_reminiscence.agents.framing_tags import EARLIER
 from agent_reminiscence.react.steps import starts_of, turns_of
 from agent_reminiscence.react.working_memory import DEFAULT_THRESHOLD, View, WorkingMemory
 
-EARLIER: Final = register_tag("earlier_steps")
 # Of a model whose context window is known, unless a setting says how much.
 _DEFAULT_SHARE: Final = 0.25
 # Of a share that a setting names, if the model's context window is not known.

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeGuard, cast
 
-from pydantic_ai.framing import register_tag, wrap
+from pydantic_ai.framing import wrap
 from pydantic_ai.messages import (
     BinaryContent,
     ModelMessage,
@@ -25,6 +25,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_core import to_json
 
+from agent_reminiscence.agents.framing_tags import RECALLED_MEMORY
 from agent_reminiscence.config.constants import MAX_CONTENT_CHARACTERS
 from agent_reminiscence.domain.filter import MAX_CONDITIONS, Filter
 from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
@@ -38,7 +39,6 @@ ORIGIN: Final = "agent_reminiscence"
 RUNS: Final = "pydantic_ai"
 """The key in a recorded turn's metadata under which its run's id stands."""
 
-_TAG: Final = register_tag("recalled_memory")
 # Pydantic AI marks with it what it, or another capability, puts into the user's role.
 _FRAMEWORK: Final = "__pydantic_ai__"
 # Says in the metadata of a part that its text is not kept, so the model does not see what it showed.
@@ -77,7 +77,7 @@ class Recalled:
             "chunk_ids": list(self.chunk_ids),
             "memory_ids": list(self.memory_ids),
         }
-        return UserPromptPart([TextContent(wrap(_TAG, self.text), metadata=metadata)])
+        return UserPromptPart([TextContent(wrap(RECALLED_MEMORY, self.text), metadata=metadata)])
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def _without_memories(part: ModelRequestPart) -> ModelRequestPart:
         )
     if isinstance(part, UserPromptPart) and not isinstance(part.content, str):
         content = [
-            replace(item, content=wrap(_TAG, _NOT_KEPT), metadata={**item.metadata, _WITHHELD: True})
+            replace(item, content=wrap(RECALLED_MEMORY, _NOT_KEPT), metadata={**item.metadata, _WITHHELD: True})
             if isinstance(item, TextContent) and _is_quoted(item.metadata)
             else item
             for item in part.content

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -22,6 +23,7 @@ from tests.support.servers import BOTH_SERVERS, SECOND_SERVER_THOROUGHLY
 from tests.support.steps import EVERYTHING, all_events, head_of, only_memory, texts
 
 _NOON = datetime(2024, 5, 7, 12, tzinfo=UTC)
+_AUCKLAND, _NEW_YORK = ZoneInfo("Pacific/Auckland"), ZoneInfo("America/New_York")
 _TOKEN = next(case.secret for case in SECRETS if case.rule == "github-token")
 
 
@@ -203,6 +205,81 @@ async def test_each_day_has_a_memory_of_its_own(config: Callable[..., Config]) -
         # The chunk of what was told late has its own date.
         (hit,) = [h for h in (await memory.retrieve_memories("agent-1", "rained")).hits if "rained" in h.content]
         assert hit.start_date == _NOON
+        assert (await memory.admin.verify("agent-1")).ok
+
+
+async def test_a_day_begins_at_midnight_where_the_conversation_is(config: Callable[..., Config]) -> None:
+    """Not in UTC, whose midnight is in the middle of a day in Auckland."""
+    clock = SetClock(datetime(2026, 3, 1, 23, 50, tzinfo=_AUCKLAND))
+    async with AgentMem(config(), clock=clock) as memory:
+        chat = memory.conversation("agent-1", "chat", timezone="Pacific/Auckland")
+        sunday = await chat.add("user", "Good night.")
+        clock.advance(timedelta(minutes=20))
+        monday = await chat.add("user", "Good morning.")
+        # In UTC it is Sunday still, and then Monday.
+        clock.advance(timedelta(hours=13))
+        afternoon = await chat.add("user", "I had a pie.")
+        assert (sunday.occurred_at.day, monday.occurred_at.day, afternoon.occurred_at.day) == (1, 1, 2)
+
+        assert sunday.id != monday.id
+        assert (afternoon.id, afternoon.version) == (monday.id, 2)
+        memories = await memory.get_active_memories("agent-1", key_prefix="conversation/chat/")
+        assert [(one.timezone, len(one.metadata["turns"])) for one in memories] == [
+            ("Pacific/Auckland", 1),
+            ("Pacific/Auckland", 2),
+        ]
+        assert (await memory.admin.verify("agent-1")).ok
+
+
+async def test_turns_of_several_days_are_told_apart_where_the_conversation_is(memory: AgentMem, tenant: str) -> None:
+    """Also if one call records them."""
+    times = (("02 23:30", "Late."), ("03 00:30", "Early."), ("03 14:00", "Two o'clock."), ("04 00:30", "Next."))
+    await memory.conversation(tenant, "chat", timezone="Pacific/Auckland").add_turns(
+        [
+            {
+                "speaker": "user",
+                "text": text,
+                "time": datetime.fromisoformat(f"2026-03-{time}").replace(tzinfo=_AUCKLAND),
+            }
+            for time, text in times
+        ]
+    )
+
+    memories = await memory.get_active_memories(tenant, key_prefix="conversation/chat/")
+    assert [one.content for one in memories] == ["user: Late.", "user: Early.\nuser: Two o'clock.", "user: Next."]
+
+
+async def test_a_memory_of_turns_keeps_its_zone(config: Callable[..., Config]) -> None:
+    """A call that names another zone, or none, decides for the next memory only; days in it are those of its own zone."""
+    clock = SetClock(datetime(2026, 3, 2, 9, tzinfo=_AUCKLAND))
+    async with AgentMem(config(timezone="Europe/Lisbon"), clock=clock) as memory:
+        first = await memory.conversation("agent-1", "chat", timezone="Pacific/Auckland").add("user", "Good morning.")
+        # Still the same day in Auckland, but another one than that morning in Lisbon and in New York.
+        abroad = memory.conversation("agent-1", "chat", timezone="America/New_York")
+        clock.advance(timedelta(hours=14))
+        same = await abroad.add("user", "I am off to New York.")
+        assert (same.id, same.timezone, same.version) == (first.id, "Pacific/Auckland", 2)
+
+        # In Auckland it is 3 March now.
+        clock.now = datetime(2026, 3, 2, 20, tzinfo=_NEW_YORK)
+        arrived = await abroad.add_turns(
+            [
+                {"speaker": "user", "text": "I have arrived.", "time": clock.now},
+                {"speaker": "user", "text": "Midnight is over.", "time": clock.now + timedelta(hours=4, minutes=30)},
+            ]
+        )
+
+        clock.now = datetime(2026, 3, 5, 9, tzinfo=_NEW_YORK)
+        default = await memory.conversation("agent-1", "chat").add("user", "Hello.")
+
+        memories = await memory.get_active_memories("agent-1", key_prefix="conversation/chat/")
+        assert [(one.timezone, one.content) for one in memories] == [
+            ("Pacific/Auckland", "user: Good morning.\nuser: I am off to New York."),
+            ("America/New_York", "user: I have arrived."),
+            ("America/New_York", "user: Midnight is over."),
+            ("Europe/Lisbon", "user: Hello."),
+        ]
+        assert [arrived.id, default.id] == [memories[2].id, memories[3].id]
         assert (await memory.admin.verify("agent-1")).ok
 
 

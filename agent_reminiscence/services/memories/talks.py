@@ -101,12 +101,12 @@ class Talks:
                 await self._ask_to_remember(db, request)
             # Asked under the lock, so that a later turn has a later time.
             now = self._clock() if last is None else max(self._clock(), last.occurred_at)
+            zone = stored_zone(request.timezone or self._writes.timezone)
             written: list[Written] = []
             rest = [turn if turn.time is not None else turn.model_copy(update={"time": now}) for turn in turns]
             while rest:
                 if written:
                     last = await self._tables.active.get_outline(db, request.external_id, written[-1].memory.memory_id)
-                zone = stored_zone(last.timezone if last is not None else request.timezone or self._writes.timezone)
                 part, is_next = _next_part(last, rest, request.source, now=self._clock(), zone=zone)
                 written.append(await self._write(db, request, last, part, made, is_next=is_next))
                 rest = rest[len(part) :]
@@ -228,19 +228,24 @@ class Talks:
 def _next_part(
     last: MemoryOutline | None, turns: Sequence[Turn], default: Source, *, now: datetime, zone: tzinfo
 ) -> tuple[list[Turn], bool]:
-    """The first of some turns that one event records, and whether it begins the conversation's next memory."""
+    """The first of some turns that one event records, and whether it begins the conversation's next memory.
+
+    Args:
+        zone: Of the days of a next memory; the last one has its own.
+    """
+    of_last = zone if last is None else stored_zone(last.timezone)
     if (
         last is None
         or last.archived_at is not None
         # A turn may be said later than now, by another clock.
         or last.has_expired(max(now, _time(turns[0])))
-        or _day(turns[0], zone) > day_of(last.occurred_at, zone)
+        or _day(turns[0], of_last) > day_of(last.occurred_at, of_last)
         or last.characters + 1 + len(turn_text(turns[0])) > CONVERSATION_MEMORY_CHARACTERS
     ):
         # No line break comes before the first turn of a text.
         is_next, size, day = True, -1, _day(turns[0], zone)
     else:
-        is_next, size, day = False, last.characters, day_of(last.occurred_at, zone)
+        is_next, size, day, zone = False, last.characters, day_of(last.occurred_at, of_last), of_last
     part: list[Turn] = []
     for turn in turns:
         size += 1 + len(turn_text(turn))

@@ -358,6 +358,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         {},
         "nothing to change; pass title, content, description, metadata, append, language, timezone, pinned or expires",
     ),
+    ("no such zone", {"timezone": "Mars/Olympus"}, "timezone: 'Mars/Olympus' is not a time zone; use an IANA name"),
+    ("zone of an append", {"append": "Bye.", "timezone": "UTC"}, "append cannot be combined with timezone"),
     ("only a time", {"occurred_at": datetime(2026, 1, 1, tzinfo=UTC)}, "nothing to change"),
     ("empty title", {"title": " "}, "title must not be empty"),
     ("no title", {"title": None}, "title must be a str, not NoneType"),

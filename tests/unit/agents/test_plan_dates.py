@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_reminiscence.agents.plan_dates import ending_date, is_date, read_date
+from agent_reminiscence.agents.plan_dates import ending_date, is_date, read_date, starting_date
 from agent_reminiscence.text.days import iso_weekday
 
 
@@ -118,6 +119,50 @@ _SAID_AT = datetime(2024, 5, 20, 10, 30, tzinfo=UTC)
 def test_what_is_said_to_be_over_is_over_by_then(on: str | None, end: datetime) -> None:
     """A year that is not over yet does not keep it going; a date to come does."""
     assert ending_date(on, _SAID_AT) == end
+
+
+# Nine in the morning of 2 March in Auckland, which is still 1 March in UTC.
+_IN_AUCKLAND = datetime(2026, 3, 1, 20, tzinfo=UTC)
+# Nine in the evening of 1 March in New York, which is 2 March in UTC already.
+_IN_NEW_YORK = datetime(2026, 3, 2, 2, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("on", "said_at", "zone", "end"),
+    [
+        ("2026-03-02", _IN_AUCKLAND, "Pacific/Auckland", _IN_AUCKLAND),
+        ("2026-03", _IN_AUCKLAND, "Pacific/Auckland", _IN_AUCKLAND),
+        ("2026-03-01", _IN_AUCKLAND, "Pacific/Auckland", datetime(2026, 3, 2, tzinfo=UTC)),
+        ("2026-03-02", _IN_AUCKLAND, "UTC", datetime(2026, 3, 3, tzinfo=UTC)),
+        ("2026-03-01", _IN_NEW_YORK, "America/New_York", _IN_NEW_YORK),
+        ("2026-03-02", _IN_NEW_YORK, "America/New_York", datetime(2026, 3, 3, tzinfo=UTC)),
+    ],
+)
+def test_an_ending_of_today_is_when_it_was_said(on: str, said_at: datetime, zone: str, end: datetime) -> None:
+    """Today is the day that the model was told, in the memory's zone; another day ends as a day in UTC."""
+    assert ending_date(on, said_at, ZoneInfo(zone)) == end
+
+
+@pytest.mark.parametrize(
+    ("since", "said_at", "zone", "start"),
+    [
+        # Midnight in UTC of what is today there has not come yet.
+        ("2026-03-02", _IN_AUCKLAND, "Pacific/Auckland", _IN_AUCKLAND),
+        ("2026-03-02T09:00+13:00", _IN_AUCKLAND, "Pacific/Auckland", _IN_AUCKLAND),
+        ("2026-03-01", _IN_AUCKLAND, "Pacific/Auckland", datetime(2026, 3, 1, tzinfo=UTC)),
+        ("2026", _IN_AUCKLAND, "Pacific/Auckland", datetime(2026, 1, 1, tzinfo=UTC)),
+        ("2026-03-03", _IN_AUCKLAND, "Pacific/Auckland", datetime(2026, 3, 3, tzinfo=UTC)),
+        ("2026-03-02", _IN_AUCKLAND, "UTC", datetime(2026, 3, 2, tzinfo=UTC)),
+        ("2026-03-01", _IN_NEW_YORK, "America/New_York", datetime(2026, 3, 1, tzinfo=UTC)),
+        # A date without a time is the same day in every zone.
+        ("2026-03-02", datetime(2026, 3, 2, tzinfo=UTC), "America/New_York", datetime(2026, 3, 2, tzinfo=UTC)),
+    ],
+)
+def test_what_began_today_began_no_later_than_it_was_said(
+    since: str, said_at: datetime, zone: str, start: datetime
+) -> None:
+    """Where the day begins before that of UTC, and also where it begins later; what is to come stays so."""
+    assert starting_date(since, said_at, ZoneInfo(zone)) == start
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from math import isfinite
 from agent_reminiscence.agents.material import cut
 from agent_reminiscence.agents.memorizer_plan import ConsolidationPlan, Ending, Fact, FoundEntity, FoundRelationship
 from agent_reminiscence.agents.passage_names import PassageNames, find_named, is_form_of, is_name
-from agent_reminiscence.agents.plan_dates import ending_date, is_date, read_date, starting_date
+from agent_reminiscence.agents.plan_dates import ending_date, is_date, period_end, starting_date
 from agent_reminiscence.agents.plans import (
     ConsolidationMaterial,
     KnownRelation,
@@ -301,7 +301,7 @@ class _Relationships:
     def _read_period(self, since: str, until: str) -> tuple[datetime | None, datetime | None]:
         dated, zone = self._material.dated, self._material.zone
         start = starting_date(since, dated, zone) if _is_plausible(since, dated) else None
-        end = read_date(until, is_end=True) if _is_plausible(until, dated) else None
+        end = period_end(until, dated, zone) if _is_plausible(until, dated) else None
         # Which of the two is wrong cannot be known.
         return (None, None) if start is not None and end is not None and end <= start else (start, end)
 

@@ -83,10 +83,27 @@ def ending_date(on: str | None, said_at: datetime, zone: tzinfo = UTC) -> dateti
     """
     if on is None or _lies_within(said_at, on, zone):
         return said_at.astimezone(UTC)
-    return read_date(on, is_end=True)
+    return period_end(on, said_at, zone)
+
+
+def period_end(until: str, said_at: datetime, zone: tzinfo = UTC) -> datetime:
+    """When the period `until` ends, exclusive: no later than that was said, if the period was over by then.
+
+    In zones ahead of UTC yesterday is over before the day in UTC that a date in a plan stands for.
+
+    Args:
+        zone: In which the model was told the days.
+    """
+    start, end = read_date(until), read_date(until, is_end=True)
+    # A moment is the same in every zone.
+    is_over = start < end <= _told(said_at, zone)
+    return min(end, said_at.astimezone(UTC)) if is_over else end
 
 
 def _lies_within(moment: datetime, period: str, zone: tzinfo) -> bool:
-    # Days as the model knows them.
-    told = seen_in(moment, zone).replace(tzinfo=UTC)
-    return read_date(period) <= told < read_date(period, is_end=True)
+    return read_date(period) <= _told(moment, zone) < read_date(period, is_end=True)
+
+
+def _told(moment: datetime, zone: tzinfo) -> datetime:
+    """The local time as if it were UTC: days as the model knows them."""
+    return seen_in(moment, zone).replace(tzinfo=UTC)

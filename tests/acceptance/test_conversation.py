@@ -250,7 +250,7 @@ async def test_turns_of_several_days_are_told_apart_where_the_conversation_is(me
 
 
 async def test_a_memory_of_turns_keeps_its_zone(config: Callable[..., Config]) -> None:
-    """A call that names another zone, or none, decides for the next memory only; days in it are those of its own zone."""
+    """A call that names another zone, or none, decides for the next memory only, and for the days in that one."""
     clock = SetClock(datetime(2026, 3, 2, 9, tzinfo=_AUCKLAND))
     async with AgentMem(config(timezone="Europe/Lisbon"), clock=clock) as memory:
         first = await memory.conversation("agent-1", "chat", timezone="Pacific/Auckland").add("user", "Good morning.")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_reminiscence.agents.plan_dates import ending_date, is_date, read_date, starting_date
+from agent_reminiscence.agents.plan_dates import ending_date, is_date, period_end, read_date, starting_date
 from agent_reminiscence.text.days import iso_weekday
 
 
@@ -132,15 +132,34 @@ _IN_NEW_YORK = datetime(2026, 3, 2, 2, tzinfo=UTC)
     [
         ("2026-03-02", _IN_AUCKLAND, "Pacific/Auckland", _IN_AUCKLAND),
         ("2026-03", _IN_AUCKLAND, "Pacific/Auckland", _IN_AUCKLAND),
-        ("2026-03-01", _IN_AUCKLAND, "Pacific/Auckland", datetime(2026, 3, 2, tzinfo=UTC)),
+        # Yesterday is over there, though not in UTC.
+        ("2026-03-01", _IN_AUCKLAND, "Pacific/Auckland", _IN_AUCKLAND),
+        ("2026-02", _IN_AUCKLAND, "Pacific/Auckland", datetime(2026, 3, 1, tzinfo=UTC)),
+        ("2026-03-03", _IN_AUCKLAND, "Pacific/Auckland", datetime(2026, 3, 4, tzinfo=UTC)),
+        ("2026-03-02T10:00+13:00", _IN_AUCKLAND, "Pacific/Auckland", datetime(2026, 3, 1, 21, tzinfo=UTC)),
         ("2026-03-02", _IN_AUCKLAND, "UTC", datetime(2026, 3, 3, tzinfo=UTC)),
         ("2026-03-01", _IN_NEW_YORK, "America/New_York", _IN_NEW_YORK),
         ("2026-03-02", _IN_NEW_YORK, "America/New_York", datetime(2026, 3, 3, tzinfo=UTC)),
     ],
 )
 def test_an_ending_of_today_is_when_it_was_said(on: str, said_at: datetime, zone: str, end: datetime) -> None:
-    """Today is the day that the model was told, in the memory's zone; another day ends as a day in UTC."""
+    """Today is the day that the model was told, in the memory's zone; what is past does not end after it was said."""
     assert ending_date(on, said_at, ZoneInfo(zone)) == end
+
+
+@pytest.mark.parametrize(
+    ("until", "zone", "end"),
+    [
+        ("2026-03-01", "Pacific/Auckland", _IN_AUCKLAND),
+        ("2026-03-02", "Pacific/Auckland", datetime(2026, 3, 3, tzinfo=UTC)),
+        ("2026-03-01", "UTC", datetime(2026, 3, 2, tzinfo=UTC)),
+        ("2025", "Pacific/Auckland", datetime(2026, 1, 1, tzinfo=UTC)),
+        ("2026-03-01T20:00:01Z", "Pacific/Auckland", _IN_AUCKLAND + timedelta(seconds=1)),
+    ],
+)
+def test_a_period_that_was_over_does_not_last_longer(until: str, zone: str, end: datetime) -> None:
+    """Than until somebody said so; one that is not over lasts to its end."""
+    assert period_end(until, _IN_AUCKLAND, ZoneInfo(zone)) == end
 
 
 @pytest.mark.parametrize(

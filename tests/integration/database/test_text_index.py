@@ -617,6 +617,41 @@ async def test_what_is_read_in_another_language_is_as_if_it_always_had_been(
     assert (await memory.admin.verify(external_id)).ok
 
 
+async def test_what_is_read_in_another_zone_is_as_if_it_always_had_been(
+    memory: AgentMem, administrator: SqlExecutor, external_id: str
+) -> None:
+    """Passages that stay, of several days, and those that have ended; beside another memory, which stays as it is.
+
+    A rebuild gives the same rows to the byte.
+    """
+    # In Auckland the first is said in the morning of 2 March, the last in that of 5 March.
+    said = [datetime(2026, 3, day, 20, 15, tzinfo=UTC) for day in (1, 2, 4)]
+    lines = ["- I painted the fence yesterday.", "- Ana comes on Sunday.", "- It rained the day before yesterday."]
+    texts = [lines[0], _text(lines[0], lines[1]), _text(lines[0], lines[2])]
+    for tenant, zone in ((external_id, "America/New_York"), (f"{external_id}-2", "Pacific/Auckland")):
+        await memory.create_active_memory(tenant, "Other", lines[0], occurred_at=said[0], timezone="Asia/Kolkata")
+        note = await memory.create_active_memory(tenant, "Garden", texts[0], occurred_at=said[0], timezone=zone)
+        for moment, text in zip(said[1:], texts[1:], strict=True):
+            await memory.update_active_memory(tenant, note.id, content=text, occurred_at=moment)
+        await memory.update_active_memory(
+            tenant, note.id, timezone="Pacific/Auckland", title="The garden", occurred_at=said[2]
+        )
+        await check_index(administrator, tenant)
+
+    moved, always = [await read_postings(administrator, tenant) for tenant in (external_id, f"{external_id}-2")]
+    live = "SELECT number, said_on FROM memory_chunk WHERE external_id = $(tenant)p ORDER BY 1"
+    days = [await administrator.fetch_all(live, {"tenant": tenant}) for tenant in (external_id, f"{external_id}-2")]
+    # Headings of days in New York stay, unused, and take numbers of their own.
+    assert {number: post for number, post in moved.items() if number > 0} == {
+        number: post for number, post in always.items() if number > 0
+    }
+    assert days[0] == days[1]
+    before = await index_rows(administrator, external_id)
+    assert (await memory.admin.verify(external_id)).ok
+    await memory.admin.rebuild(external_id)
+    assert await index_rows(administrator, external_id) == before
+
+
 async def test_what_was_chosen_or_recognised_stays(memory: AgentMem, external_id: str) -> None:
     """Only a default is decided again, and only by another text."""
     chosen = await memory.create_active_memory(external_id, "Notes", "Hi", language="en")

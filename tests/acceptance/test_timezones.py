@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from agent_reminiscence import AgentMem, Config
-from agent_reminiscence.exceptions import ConfigurationError, InvalidInputError
+from agent_reminiscence.exceptions import InvalidInputError
 from tests.support.fakes import SetClock
 from tests.support.memorizing import Shown, memorizing, reads
 from tests.support.scripted import ScriptedModel
@@ -104,12 +104,6 @@ async def test_what_is_no_zone_is_refused(memory: AgentMem, name: Any) -> None:
     with pytest.raises(InvalidInputError, match="use an IANA name such as Europe/Lisbon"):
         await memory.retrieve_memories("ana", "gate", timezone=name)
     assert await memory.ledger.head("ana") == 0
-
-
-def test_a_setting_that_is_no_zone_is_refused() -> None:
-    """With the way out."""
-    with pytest.raises(ConfigurationError, match="use an IANA name such as Europe/Lisbon"):
-        Config(timezone="Mars/Olympus")
 
 
 # What agents are told --------------------------------------------------------------------------------

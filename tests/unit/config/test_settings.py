@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,26 @@ def test_settings_do_not_change() -> None:
 
     with pytest.raises(ValidationError, match="frozen"):
         config.retrieval_limit = 3  # type: ignore[misc]
+
+
+def test_the_time_zone_is_utc_unless_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its IANA name, as an argument or in the environment."""
+    assert Config().timezone == "UTC"
+    monkeypatch.setenv("REMINISCENCE_TIMEZONE", "Pacific/Auckland")
+
+    assert Config().timezone == "Pacific/Auckland"
+    assert Config(timezone="Europe/Lisbon").timezone == "Europe/Lisbon"
+
+
+@pytest.mark.parametrize("value", ["Mars/Olympus", "utc+1", "localtime", "../etc/passwd", ""])
+def test_an_unknown_time_zone_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    """When the settings are made; the message names the setting and the way out."""
+    message = rf"timezone: '{re.escape(value)}' is not a time zone; use an IANA name such as Europe/Lisbon"
+    with pytest.raises(ConfigurationError, match=message):
+        Config(timezone=value)
+    monkeypatch.setenv("REMINISCENCE_TIMEZONE", value or "Mars/Olympus")
+    with pytest.raises(ConfigurationError, match="is not a time zone; use an IANA name such as Europe/Lisbon"):
+        Config()
 
 
 @pytest.mark.parametrize("value", ["xx", "de-AT", "EN", ""])

@@ -666,10 +666,10 @@ async def test_what_was_chosen_or_recognised_stays(memory: AgentMem, external_id
     assert (await memory.update_active_memory(external_id, default.id, content=_GERMAN)).language == "de"
 
 
-async def test_an_event_without_a_language_is_english_whatever_the_setting_says(
+async def test_an_event_without_language_and_zone_is_english_and_of_utc_whatever_the_settings_say(
     config: Callable[..., Config], administrator: SqlExecutor, external_id: str
 ) -> None:
-    """Events of earlier versions say nothing; a setting that is changed must not change what they mean."""
+    """Events of earlier versions say nothing; settings that are changed must not change what they mean."""
     text = "Die Häuser were standing empty."
     chunk_id = uuid4()
     payload = MemoryCreated(
@@ -681,12 +681,13 @@ async def test_an_event_without_a_language_is_english_whatever_the_setting_says(
         chunks=(ChunkEntry(id=chunk_id, start=0, end=len(text), new=True),),
         consolidation_due=False,
     )
-    assert "language" not in payload.model_dump(mode="json")
+    assert {"language", "timezone"}.isdisjoint(payload.model_dump(mode="json"))
 
-    async with AgentMem(config(language="de")) as memory:
+    async with AgentMem(config(language="de", timezone="Pacific/Auckland")) as memory:
         await record_event(memory, external_id, EventKind.CREATED, payload)
 
         [posted] = [p for number, p in (await read_postings(administrator, external_id)).items() if number > 0]
         assert set(posted.terms) == set(analyse(text, "en")) != set(analyse(text, "de"))
+        assert [one.timezone for one in await memory.get_active_memories(external_id)] == ["UTC"]
         await check_index(administrator, external_id)
         assert (await memory.admin.verify(external_id)).ok

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from agent_reminiscence import AgentMem, Config, ConfigurationError
-from agent_reminiscence.config.constants import APP_ROLE, OWNER_ROLE, SCHEDULER_ROLE
+from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_LOGIN, OWNER_ROLE, SCHEDULER_ROLE
 from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.migrations import SchemaParameters
+from agent_reminiscence.database.schema import migrate
 from agent_reminiscence.services.upkeep.reindexing import Reindexed, ReindexReport, reindex
-from tests.conftest import TestServer
+from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TestServer
 from tests.support.factories import superuser
+from tests.support.index_rows import check_index, index_rows
 
 _TEXT = "Ann: The boats lie in the harbour.\nBob: I painted mine green yesterday."
 
@@ -38,6 +42,65 @@ async def test_words_of_another_analyser_are_indexed_anew(
         assert (await memory.admin.verify()).ok
         found = await memory.retrieve_memories("agent-2", "Where does the boat lie?")
         assert found.hits[0].content.strip() == "Ann: The boats lie in the harbour."
+
+
+# How a database was before memories had a time zone: flags of layouts without the quarter of an hour.
+_BEFORE_ZONES = """
+ALTER TABLE reminiscence.active_memory DROP COLUMN timezone;
+ALTER TABLE reminiscence.memory_chunk DROP COLUMN said_on;
+UPDATE reminiscence.memory_layout SET entries = (
+    SELECT string_agg(set_byte(entry, 28, get_byte(entry, 28) & 1), '' ORDER BY place)
+    FROM generate_series(0, length(entries) / 32 - 1) AS place,
+        LATERAL substring(entries FROM place * 32 + 1 FOR 32) AS entry
+);
+DELETE FROM reminiscence.schema_migration WHERE version >= 11;
+UPDATE reminiscence.schema_parameter SET value = '4' WHERE name = 'analyser_version';
+"""
+
+
+@pytest.mark.thorough
+async def test_memories_from_before_time_zones_are_read_in_utc(
+    test_server: TestServer, database: str, config: Callable[..., Config]
+) -> None:
+    """Their events name none, whatever the setting says. They are migrated, indexed again, and can be moved then."""
+    # Two in the morning of 2 March in UTC, and a quarter past nine in the morning of 2 March in Auckland.
+    night, morning = datetime(2026, 3, 2, 2, tzinfo=UTC), datetime(2026, 3, 1, 20, 15, tzinfo=UTC)
+    async with AgentMem(config()) as memory:
+        note = await memory.create_active_memory(
+            "agent-1", "Gate", "I painted the gate yesterday.", occurred_at=morning
+        )
+        await memory.update_active_memory(
+            "agent-1", note.id, content="I painted the gate yesterday.\n\nIt is green.", occurred_at=night
+        )
+        await memory.admin.consolidate("agent-1")
+        assert all("timezone" not in event.payload for event in await memory.ledger.read("agent-1"))
+    async with superuser(test_server, database) as db:
+        rows = await index_rows(db)
+        await db.execute_script(_BEFORE_ZONES)
+        assert await index_rows(db) != rows
+    with pytest.raises(ConfigurationError, match="agent-reminiscence migrate"):
+        await AgentMem(config()).initialize()
+    parameters = SchemaParameters(TEST_PARTITIONS, TEST_DIMENSION, f"hash-{TEST_DIMENSION}")
+
+    administrator = test_server.administrator(database)
+    applied = await migrate(administrator, login=EMBEDDED_LOGIN, parameters=parameters)
+    assert "timezone" in {migration.name for migration in applied}
+    with pytest.raises(ConfigurationError, match=r"version 4 of the analyser.*agent-reminiscence migrate"):
+        await AgentMem(config()).initialize()
+    assert await reindex(administrator) == ReindexReport(1)
+
+    async with AgentMem(config(timezone="Pacific/Auckland")) as memory, superuser(test_server, database) as db:
+        assert await index_rows(db) == rows
+        await check_index(db, "agent-1")
+        assert (await memory.admin.verify()).ok
+        [stored] = await memory.get_active_memories("agent-1")
+        assert stored.timezone == "UTC"
+        # The question's zone counts for them, too.
+        found = await memory.retrieve_memories("agent-1", "Who painted the gate?")
+        assert "2026-03-02 Monday, Gate" in found.as_prompt()
+        moved = await memory.update_active_memory("agent-1", note.id, timezone="Pacific/Auckland")
+        assert moved.timezone == "Pacific/Auckland"
+        await check_index(db, "agent-1")
 
 
 async def _read_otherwise(test_server: TestServer, database: str) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date
+
+from agent_reminiscence.config.timezones import stored_zone
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.memory_chunk import NewFact
 from agent_reminiscence.database.repositories.repositories import Tables
@@ -19,6 +22,7 @@ from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.projections.change import Change
 from agent_reminiscence.projections.indexed_text import IndexedText, index_fact
 from agent_reminiscence.projections.texts import lay_out
+from agent_reminiscence.text.days import day_of, other_day_in
 from agent_reminiscence.text.folding import fold_text
 
 # The lowest trust, whoever said what it was made from.
@@ -65,11 +69,13 @@ async def apply_consolidated(db: SqlExecutor, tables: Tables, event: Event) -> C
 
 async def _add_facts(db: SqlExecutor, tables: Tables, event: Event, payload: MemoryConsolidated) -> None:
     memory = await tables.active.get_by_id(db, event.external_id, payload.memory_id)
+    zone = stored_zone(memory.timezone)
     facts, posted = [], []
     for index, fact in enumerate(payload.facts):
         number = chunk_number(event.position, index)
-        indexed = index_fact(fact.content, fact.start_date, language=memory.language)
-        facts.append(_new_fact(fact, payload, number, indexed))
+        indexed = index_fact(fact.content, day_of(fact.start_date, zone), language=memory.language)
+        said_on = other_day_in(fact.start_date, zone)
+        facts.append(_new_fact(fact, payload, number, indexed, said_on))
         posted.append(indexed.posted(number))
     await tables.chunks.add_facts(
         db,
@@ -83,7 +89,9 @@ async def _add_facts(db: SqlExecutor, tables: Tables, event: Event, payload: Mem
     await tables.index.add_texts(db, event.external_id, payload.memory_id, posted)
 
 
-def _new_fact(fact: FactEntry, payload: MemoryConsolidated, number: int, indexed: IndexedText) -> NewFact:
+def _new_fact(
+    fact: FactEntry, payload: MemoryConsolidated, number: int, indexed: IndexedText, said_on: date | None
+) -> NewFact:
     return NewFact(
         chunk_id=fact.id,
         number=number,
@@ -99,4 +107,5 @@ def _new_fact(fact: FactEntry, payload: MemoryConsolidated, number: int, indexed
         confidence=fact.confidence,
         start_date=fact.start_date,
         end_date=fact.end_date,
+        said_on=said_on,
     )

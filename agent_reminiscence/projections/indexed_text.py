@@ -96,10 +96,9 @@ def _flags_of_speech(text: str, language: str, speaker_key: str | None) -> int:
     return standing | (OF_SELF if is_users and is_of_self(said, language) else 0)
 
 
-def index_fact(content: str, start_date: datetime, *, language: str) -> IndexedText:
+def index_fact(content: str, day: date, *, language: str) -> IndexedText:
     """The index data of a fact, which has no neighbours and carries its own date."""
-    text = fact_text(content, start_date)
-    day = day_of(start_date)
+    text = fact_text(content, day)
     return _index(text, language, day, None, [(text, day)])
 
 
@@ -151,9 +150,9 @@ def embedded_text(content: str) -> str:
     return content.strip()
 
 
-def fact_text(content: str, start_date: datetime) -> str:
+def fact_text(content: str, day: date) -> str:
     """A fact as it is indexed and embedded, headed by its date."""
-    return f"{_dated(day_of(start_date))}\n{content.strip()}"
+    return f"{_dated(day)}\n{content.strip()}"
 
 
 def heading_text(title: str, day: date) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, tzinfo
 from typing import NamedTuple, Self
 from uuid import UUID
@@ -18,7 +19,7 @@ from agent_reminiscence.domain.index import chunk_number
 from agent_reminiscence.domain.memory import StoredMemory
 from agent_reminiscence.projections.change import Change
 from agent_reminiscence.projections.indexed_text import IndexedText, index_chunk, index_fact, index_heading
-from agent_reminiscence.text.days import other_day_in
+from agent_reminiscence.text.days import day_of, other_day_in
 
 # How many texts are reindexed in another language at a time.
 _TEXTS_PER_STEP = 1_000
@@ -46,18 +47,20 @@ async def add_texts(
     language: str,
     days: Iterable[date],
     chunks: Sequence[PostedText],
+    first: int = 0,
 ) -> list[NewHeading]:
     """Index the chunks an event added, and the headings above them that do not exist yet.
 
     Args:
         days: The days of the text's chunks; each has its own heading.
+        first: How many headings the event has added before.
 
     Returns:
         The headings, in order of day.
     """
     missing = sorted(set(days))
     headings, posted = [], []
-    for index, day in enumerate(missing):
+    for index, day in enumerate(missing, start=first):
         number = -chunk_number(event.position, index)
         indexed = index_heading(title, day, language=language)
         headings.append(NewHeading(number, day, indexed.words, indexed.text_hash))
@@ -68,16 +71,20 @@ async def add_texts(
 
 async def reread(
     db: SqlExecutor, tables: Tables, event: Event, memory_id: UUID, *, before: Reading, after: Reading
-) -> None:
+) -> int:
     """Reindex a memory in another language or zone: chunks and facts, including ended ones, and headings.
 
-    Each then has the terms it would have had if it had been read so from the start.
+    Each then has the terms it would have had if it had been read so from the start. A fact keeps its date.
 
     Args:
         before: As it is indexed now.
         after: The new one.
+
+    Returns:
+        How many headings the event has added.
     """
     external_id, number = event.external_id, 0
+    days: defaultdict[date, set[date]] = defaultdict(set)
     while texts := await tables.chunks.get_texts(db, external_id, memory_id, after=number, limit=_TEXTS_PER_STEP):
         number = texts[-1].number
         old, new = await beside(
@@ -98,6 +105,9 @@ async def reread(
                 for text, read in zip(texts, new, strict=True)
             },
         )
+        for text in texts:
+            if not text.is_fact:
+                days[day_of(text.said_at, before.zone)].add(day_of(text.said_at, after.zone))
     headings = await tables.index.get_headings(db, external_id, memory_id)
     read_before = [
         index_heading(title, day, language=before.language).posted(number) for number, day, title in headings
@@ -105,11 +115,48 @@ async def reread(
     read_after = [index_heading(title, day, language=after.language).posted(number) for number, day, title in headings]
     await tables.index.replace_texts(db, external_id, read_before, read_after)
     await tables.index.reread_headings(db, external_id, {text.number: text.words for text in read_after})
+    return await _add_headings(db, tables, event, memory_id, headings, days, language=after.language)
+
+
+async def _add_headings(
+    db: SqlExecutor,
+    tables: Tables,
+    event: Event,
+    memory_id: UUID,
+    headings: Sequence[tuple[int, date, str]],
+    days: Mapping[date, set[date]],
+    *,
+    language: str,
+) -> int:
+    """Add the headings of days to which chunks have moved, also under titles that the memory once had.
+
+    What was above a chunk at an earlier moment is then above it still.
+
+    Args:
+        headings: Number, day and title of those that there are.
+        days: The new days of the chunks that were said on each day.
+
+    Returns:
+        How many were added.
+    """
+    by_title: defaultdict[str, set[date]] = defaultdict(set)
+    for _, day, title in headings:
+        by_title[title].add(day)
+    added = 0
+    for title, known in sorted(by_title.items()):
+        wanted = {new for day in known for new in days.get(day, ())} - known
+        if wanted:
+            added += len(
+                await add_texts(
+                    db, tables, event, memory_id, title=title, language=language, days=wanted, chunks=(), first=added
+                )
+            )
+    return added
 
 
 def _index(text: StoredText, read: Reading) -> IndexedText:
     if text.is_fact:
-        return index_fact(text.content, text.start_date, language=read.language)
+        return index_fact(text.content, text.said_on or day_of(text.start_date), language=read.language)
     return index_chunk(
         text.content,
         language=read.language,
@@ -121,8 +168,8 @@ def _index(text: StoredText, read: Reading) -> IndexedText:
 
 
 def _said_on(text: StoredText, zone: tzinfo) -> date | None:
-    # A fact carries its own date, in UTC.
-    return None if text.is_fact else other_day_in(text.said_at, zone)
+    # A fact has its date in its text.
+    return text.said_on if text.is_fact else other_day_in(text.said_at, zone)
 
 
 async def lay_out(

@@ -73,8 +73,9 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change
     if turn_ids(turns_of(after.metadata)) != turn_ids(turns_of(before.metadata)):
         await tables.turns.replace(db, external_id, memory_id, before.key, turn_ids(turns_of(after.metadata)))
     read_before, read_after = Reading.of(before), Reading.of(after)
+    headings = 0
     if read_before != read_after:
-        await reread(db, tables, event, memory_id, before=read_before, after=read_after)
+        headings = await reread(db, tables, event, memory_id, before=read_before, after=read_after)
 
     indexed = await beside(
         lambda: index_entries(event, payload.chunks, after.content, language=after.language, zone=read_after.zone),
@@ -97,6 +98,7 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change
         language=after.language,
         days=stays.days - await tables.index.find_heading_days(db, external_id, memory_id, after.title),
         chunks=[posted for _, posted in indexed],
+        first=headings,
     )
 
     await tables.chunks.retouch(db, external_id, stays.touched)

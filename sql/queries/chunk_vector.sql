@@ -29,7 +29,7 @@ WHERE true
 WITH missing AS MATERIALIZED (
     (
         SELECT h.number, NULL::uuid AS chunk_id, h.memory_id, h.text_hash, h.title AS content, h.day,
-            NULL::timestamptz AS stated_at
+            NULL::date AS stated_on
         {headings} AND h.number > $(after)p::bigint AND NOT EXISTS (
             SELECT FROM chunk_vector_{generation} WHERE external_id = $(external_id)p AND number = h.number OFFSET 0
         )
@@ -39,7 +39,7 @@ WITH missing AS MATERIALIZED (
     UNION ALL
     (
         SELECT c.number, c.chunk_id, c.memory_id, c.text_hash, c.content, NULL::date,
-            CASE WHEN c.derived_from IS NOT NULL THEN c.start_date END
+            CASE WHEN c.derived_from IS NOT NULL THEN coalesce(c.said_on, (c.start_date AT TIME ZONE 'UTC')::date) END
         {chunks} AND c.number > $(after)p::bigint AND NOT EXISTS (
             SELECT FROM chunk_vector_{generation} WHERE external_id = $(external_id)p AND number = c.number OFFSET 0
         )

@@ -24,20 +24,21 @@ FROM unnest(
 -- What was concluded from chunks. It is not part of a text, so it is indexed separately and has no order.
 INSERT INTO memory_chunk (
     external_id, chunk_id, number, memory_id, memory_version, chunk_order, span_start, span_end, tier, content, folded_hash,
-    text_hash, metadata, words, text_flags, source, importance, confidence, start_date, end_date, recorded_at, derived_from
+    text_hash, metadata, words, text_flags, source, importance, confidence, start_date, end_date, said_on, recorded_at,
+    derived_from
 )
 SELECT
     $(external_id)p, f.chunk_id, f.number, $(memory_id)p, $(memory_version)p, 0, f.span_start, f.span_end, 'shortterm',
     f.content, decode(f.folded_hash, 'hex'), decode(f.text_hash, 'hex'), '{}', f.words, f.text_flags, $(source)p,
-    f.importance, f.confidence, f.start_date, f.end_date, $(recorded_at)p, f.derived_from::uuid[]
+    f.importance, f.confidence, f.start_date, f.end_date, f.said_on, $(recorded_at)p, f.derived_from::uuid[]
 FROM unnest(
     $(chunk_ids)p::uuid[], $(numbers)p::bigint[], $(starts)p::int[], $(ends)p::int[], $(contents)p::text[],
     $(folded_hashes)p::text[], $(text_hashes)p::text[], $(words)p::int[], $(text_flags)p::smallint[],
     $(importances)p::float8[], $(confidences)p::float8[], $(start_dates)p::timestamptz[],
-    $(end_dates)p::timestamptz[], $(derived_from)p::text[]
+    $(end_dates)p::timestamptz[], $(said_on)p::date[], $(derived_from)p::text[]
 ) AS f (
     chunk_id, number, span_start, span_end, content, folded_hash, text_hash, words, text_flags, importance, confidence,
-    start_date, end_date, derived_from
+    start_date, end_date, said_on, derived_from
 );
 
 -- name: end_facts
@@ -114,7 +115,7 @@ WHERE external_id = $(external_id)p AND chunk_id = $(chunk_id)p;
 
 -- name: get_texts
 -- Everything indexed of a memory except its headings, including what has ended, a portion at a time.
-SELECT chunk_id, number, content, speaker_key, start_date, said_at AS first_said, said_starts, said_dates,
+SELECT chunk_id, number, content, speaker_key, start_date, said_at AS first_said, said_on, said_starts, said_dates,
     derived_from IS NOT NULL AS is_fact
 FROM memory_chunk
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND number > $(after)p

@@ -202,14 +202,15 @@ ORDER BY number;
 
 -- name: read_masses
 -- One page of vectors, in order of their numbers, with what their texts are made of.
-SELECT v.number, v.mass::float8 AS mass, c.content, c.stated_at, c.day
+SELECT v.number, v.mass::float8 AS mass, c.content, c.stated_on, c.day
 FROM reminiscence.chunk_vector_{generation} AS v
 CROSS JOIN LATERAL (
-    SELECT content, CASE WHEN derived_from IS NOT NULL THEN start_date END AS stated_at, NULL::date AS day
+    SELECT content, NULL::date AS day,
+        CASE WHEN derived_from IS NOT NULL THEN coalesce(said_on, (start_date AT TIME ZONE 'UTC')::date) END AS stated_on
     FROM pg_temp.memory_chunk
     WHERE number = v.number
     UNION ALL
-    SELECT title, NULL, day
+    SELECT title, day, NULL
     FROM pg_temp.memory_heading
     WHERE number = v.number
 ) AS c

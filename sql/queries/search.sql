@@ -124,9 +124,9 @@ CROSS JOIN LATERAL (
 ) AS stored;
 
 -- name: read_layouts_of
--- The layouts of texts that some chunks or headings belong to, or with chunks added within some days, one after the
--- other; beside them the vector lengths of their windows, zeros where there are none; and the ended chunks as in
--- open_stream.
+-- The layouts of texts that some chunks or headings belong to, or with chunks said within some days, one after the other;
+-- beside them the vector lengths of their windows, zeros where there are none; and the ended chunks as in open_stream.
+-- Headings have the days of their memory's zone. Those of any two zones differ by two at most.
 WITH wanted AS (
     SELECT c.memory_id
     FROM unnest($(numbers)p::bigint[]) AS n (number)
@@ -145,6 +145,24 @@ WITH wanted AS (
         FROM memory_heading
         WHERE external_id = $(external_id)p AND day BETWEEN $(first_day)p::date AND $(last_day)p::date
         ORDER BY day, number
+        LIMIT $(dated)p::int
+    )
+    UNION
+    (
+        SELECT h.memory_id
+        FROM unnest(ARRAY[
+            $(first_day)p::date - 2, $(first_day)p::date - 1, $(last_day)p::date + 1, $(last_day)p::date + 2
+        ]) AS near (day)
+        CROSS JOIN LATERAL (
+            SELECT memory_id, number FROM memory_heading
+            WHERE external_id = $(external_id)p AND day = near.day AND $(first_day)p::date <= $(last_day)p::date
+            OFFSET 0
+        ) AS h
+        CROSS JOIN LATERAL (
+            SELECT timezone FROM active_memory WHERE external_id = $(external_id)p AND memory_id = h.memory_id OFFSET 0
+        ) AS m
+        WHERE m.timezone <> $(timezone)p
+        ORDER BY near.day, h.number
         LIMIT $(dated)p::int
     )
 )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -124,8 +124,7 @@ async def check_index(db: SqlExecutor, external_id: str) -> None:
     languages = await _Languages.read(db, external_id)
     zones = {memory["memory_id"]: ZoneInfo(memory["timezone"]) for memory in memories}
     for chunk in chunks:
-        # Facts are dated in UTC.
-        chunk["zone"] = ZoneInfo("UTC") if chunk["derived_from"] else zones[chunk["memory_id"]]
+        chunk["zone"] = zones[chunk["memory_id"]]
         assert chunk["said_on"] == (None if _said_on(chunk) == _utc_day(chunk) else _said_on(chunk))
     _check_numbers(chunks, await languages.brought_in(db, external_id))
     postings = await read_postings(db, external_id)
@@ -316,11 +315,13 @@ async def check_norms(db: SqlExecutor, external_id: str, generation: int = 1) ->
 
 def _chunk_text(chunk: Row) -> str:
     content = str(chunk["content"]).strip()
-    return f"{_dated(_day(chunk['start_date']))}\n{content}" if chunk["derived_from"] else content
+    return f"{_dated(_said_on(chunk))}\n{content}" if chunk["derived_from"] else content
 
 
 def _said_on(chunk: Row) -> date:
-    """The day of a chunk in the zone of its memory."""
+    """The day of a chunk in the zone of its memory; of a fact, where that was when it was concluded."""
+    if chunk["derived_from"]:
+        return cast("date", chunk["said_on"] or _utc_day(chunk))
     return _day_in(chunk["said_at"] or chunk["start_date"], chunk["zone"])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from itertools import batched
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -38,7 +38,7 @@ class MissingVector(NamedTuple):
         chunk_id: None for a heading.
         content: The chunk's content; for a heading, the title.
         day: For a heading.
-        stated_at: For a fact, when it begins to hold.
+        stated_on: For a fact, its day.
         is_cached: Whether the cache holds the vector of its text.
     """
 
@@ -48,7 +48,7 @@ class MissingVector(NamedTuple):
     text_hash: bytes
     content: str
     day: date | None
-    stated_at: datetime | None
+    stated_on: date | None
     is_cached: bool
 
 
@@ -155,7 +155,7 @@ class ChunkVectorRepository:
                 text_hash=row["text_hash"],
                 content=row["content"],
                 day=row["day"],
-                stated_at=row["stated_at"],
+                stated_on=row["stated_on"],
                 is_cached=row["is_cached"],
             )
             for row in rows

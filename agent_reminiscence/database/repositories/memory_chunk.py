@@ -134,6 +134,7 @@ class NewFact(NamedTuple):
     confidence: float
     start_date: datetime
     end_date: datetime | None
+    said_on: date | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +148,7 @@ class StoredText:
     start_date: datetime
     is_fact: bool
     first_said: datetime | None = None
+    said_on: date | None = None
     said_lines: tuple[SaidFrom, ...] = ()
 
     @property
@@ -240,6 +242,7 @@ class MemoryChunkRepository:
             "confidences": [f.confidence for f in facts],
             "start_dates": [f.start_date for f in facts],
             "end_dates": [f.end_date for f in facts],
+            "said_on": [f.said_on for f in facts],
             # As text: all members of an array of arrays must have the same length.
             "derived_from": ["{" + ",".join(map(str, f.derived_from)) + "}" for f in facts],
         }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from typing import NamedTuple
 
 from agent_reminiscence.database.connection import SqlExecutor
@@ -27,14 +27,14 @@ class StoredMass(NamedTuple):
     Attributes:
         number: Negative for a heading.
         content: For a heading, the title.
-        stated_at: For a fact, when it begins to hold.
+        stated_on: For a fact, its day.
         day: For a heading.
     """
 
     number: int
     mass: float
     content: str
-    stated_at: datetime | None
+    stated_on: date | None
     day: date | None
 
 

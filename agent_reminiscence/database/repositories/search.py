@@ -312,8 +312,8 @@ class SearchRepository:
         """Return the current texts that some chunks or headings belong to.
 
         Args:
-            days: Also texts with chunks added within these; None adds none.
-            dated: The maximum number of these.
+            days: Also texts with chunks said within these, in the zone of the question; None adds none.
+            dated: The maximum number of these, and of those whose memory has another zone.
         """
         first, last = days if days is not None else (date.max, date.min)
         params = {
@@ -323,6 +323,7 @@ class SearchRepository:
             "first_day": first,
             "last_day": last,
             "dated": dated,
+            "timezone": str(request.zone),
         }
         row = await db.fetch_one(vector_query("search", "read_layouts_of", generation), params)
         assert row is not None

@@ -164,7 +164,7 @@ class ConversationRequest(WriteRequest):
         keys: Those of the conversation's memories.
         title: Of memories that this begins.
         remember: Whether a model is to read the turns and remember of them, as a job.
-        timezone: Of memories that this begins; None uses the setting.
+        timezone: Of memories that this begins; None keeps that of the conversation's last memory, or uses the setting.
     """
 
     keys: ConversationKeys

@@ -174,6 +174,7 @@ class RememberingService:
             [one for one in said if not one.is_recalled],
             occurred_at=request.occurred_at,
             actor=request.actor,
+            timezone=request.timezone,
         )
         return report.model_copy(
             update={

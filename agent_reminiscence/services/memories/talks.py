@@ -7,6 +7,7 @@ what a day or a part of it said does not wait for the end of a conversation that
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date, datetime, tzinfo
 from typing import Any, Final
 
@@ -101,6 +102,8 @@ class Talks:
                 await self._ask_to_remember(db, request)
             # Asked under the lock, so that a later turn has a later time.
             now = self._clock() if last is None else max(self._clock(), last.occurred_at)
+            if request.timezone is None and last is not None:
+                request = replace(request, timezone=last.timezone)
             zone = stored_zone(request.timezone or self._writes.timezone)
             written: list[Written] = []
             rest = [turn if turn.time is not None else turn.model_copy(update={"time": now}) for turn in turns]

@@ -34,6 +34,7 @@ class TurnRecorder:
         *,
         occurred_at: datetime | None,
         actor: str | None,
+        timezone: str | None,
     ) -> int:
         """Record what the conversation does not hold yet, all in one transaction; returns how many turns that were.
 
@@ -43,6 +44,7 @@ class TurnRecorder:
         Args:
             said: Redacted.
             occurred_at: When texts without a time of their own were said; None is now.
+            timezone: As in `ConversationRequest`.
 
         Raises:
             QuotaExceededError: A limit of the stream would be exceeded; nothing is written.
@@ -71,6 +73,7 @@ class TurnRecorder:
                     title=_TITLE,
                     turns=validation.turns("messages", turns),
                     actor=actor,
+                    timezone=timezone,
                 )
             )
         return len(turns)

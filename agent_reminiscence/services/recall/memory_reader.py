@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, timedelta, tzinfo
 from typing import Final
 
 import numpy as np
@@ -36,7 +35,6 @@ FILTERED_MENTIONS: Final = 500
 # If the graph would count less than this share of its weight, it changes almost nothing; its chunks are not read.
 GRAPH_LEAST_CERTAINTY: Final = 0.05
 
-_A_DAY: Final = timedelta(days=1)
 # Speakers in layouts who have no last name: nobody, and the two of a chat.
 _NO_NAMES: Final = {0, speaker_hash(USER_KEY), speaker_hash("assistant")}
 
@@ -248,7 +246,7 @@ class MemoryReader:
         inquiry, asked = many.inquiry, many.asked
         db, request, stream = inquiry.db, inquiry.request, inquiry.stream
         tenant, generation = request.external_id, stream.generation
-        days = None if isinstance(admission, Admitted) else _stored_days(asked.days, request.zone)
+        days = None if isinstance(admission, Admitted) else asked.days
         question = None if many.vector is None or near is None else (many.vector, near)
         around = await self._texts.read_around(db, request, generation, chosen, days, question)
         texts, may_be_hit, found = around.texts, around.may_be_hit, dict(many.found)
@@ -310,13 +308,6 @@ class MemoryReader:
             return texts
         numbers = await self._search.find_eligible(db, request)
         return replace(texts, eligible=np.isin(texts.entries["number"], numbers))
-
-
-def _stored_days(days: tuple[date, date] | None, zone: tzinfo) -> tuple[date, date] | None:
-    """The days in UTC, by which headings are stored, that some days in a zone touch."""
-    if days is None or zone is UTC:
-        return days
-    return max(days[0], date.min + _A_DAY) - _A_DAY, min(days[1], date.max - _A_DAY) + _A_DAY
 
 
 async def _admitted_among(

@@ -455,7 +455,7 @@ def text_of(row: MissingVector | StoredMass) -> str:
     """The text of a chunk, fact or heading as it is embedded."""
     if row.day is not None:
         return heading_text(row.content, row.day)
-    return embedded_text(row.content) if row.stated_at is None else fact_text(row.content, row.stated_at)
+    return embedded_text(row.content) if row.stated_on is None else fact_text(row.content, row.stated_on)
 
 
 async def count_masses(texts: Sequence[str]) -> list[int]:

@@ -1069,7 +1069,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "read_layouts_of": lambda w: (
             _stream(w)
             | {"known_at": _LATER, "numbers": list(w.numbers)}
-            | {"dated": 10, "first_day": LONG_AGO.date(), "last_day": LONG_AGO.date()}
+            | {"dated": 10, "first_day": LONG_AGO.date(), "last_day": LONG_AGO.date(), "timezone": "Asia/Tokyo"}
         ),
         "find_eligible": _visible,
         "find_eligible_of": lambda w: _visible(w) | {"numbers": list(w.numbers)},

@@ -125,10 +125,10 @@ def test_the_day_is_the_moments_own_in_utc(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_fact_says_its_date_itself() -> None:
     """It has no heading and stands beside no others."""
-    moment = datetime(2026, 3, 5, tzinfo=UTC)
-    indexed = index_fact("Ann owns a boat.", moment, language="en")
+    day = date(2026, 3, 5)
+    indexed = index_fact("Ann owns a boat.", day, language="en")
 
-    assert fact_text("Ann owns a boat. ", moment) == "(5 March 2026)\nAnn owns a boat."
+    assert fact_text("Ann owns a boat. ", day) == "(5 March 2026)\nAnn owns a boat."
     assert {"boat", *analyse("March", "en")} <= indexed.terms.keys()
     assert indexed.text_hash == sha256(b"(5 March 2026)\nAnn owns a boat.")
 

@@ -147,9 +147,9 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
     ) -> ActiveMemory:
         """Make a memory say again what it said at an earlier version, as a new version; nothing is rewritten.
 
-        It is an update with the title, text, description and metadata of that version. Passages that stand in both
-        texts keep their chunks, the others end, and those that come back hold from now on. They keep the trust label
-        of that version, no matter who restores it. The memory stays pinned or not, and in its conversation.
+        It is an update with the title, text, description, metadata and time zone of that version. Passages that stand
+        in both texts keep their chunks, the others end, and those that come back hold from now on. They keep the trust
+        label of that version, no matter who restores it. The memory stays pinned or not, and in its conversation.
 
         Args:
             version: Which one, from 1; `history` shows them.

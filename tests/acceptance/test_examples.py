@@ -36,6 +36,10 @@ _EXPECTED = {
     "without_await.py": "answer: The mill delivers flour on Thursdays.",
     "use_ollama.py": "Ollama is unavailable: searching by words until it is back\nfound: ['The last ferry",
     "time_travel.py": "in February: The team meets in room Aspen.",
+    "users_days.py": (
+        "yesterday in Pacific/Auckland: The tomatoes that Mara gave me are planted, too, in the sunny corner of the"
+        " garden.\nyesterday in UTC: I planted beans in the garden."
+    ),
     "village.py": "the last 8 events hold the clue: False\nthe 8 most salient hold the clue: True\nwith an index",
 }
 

@@ -120,7 +120,7 @@ class MemoryRestoring:
         return await self._updates.store(db, memory, request, payload, None, occurred_at=occurred_at)
 
     async def restore_version(self, request: UpdateRequest, version: int) -> ActiveMemory:
-        """Store title, text, description and metadata of an earlier version as the memory's next one.
+        """Store title, text, description, metadata and zone of an earlier version as the next one.
 
         Args:
             request: Names the memory by its id, and changes nothing yet.

@@ -116,6 +116,7 @@ for module in pkgutil.walk_packages(agent_reminiscence.__path__, "agent_reminisc
 
     assert done.returncode == 0, done.stderr
     assert set(done.stdout.splitlines()) == {
+        "agent_reminiscence.agents.framing_tags",
         "agent_reminiscence.agents.memorizer",
         "agent_reminiscence.agents.memory_retriever",
         "agent_reminiscence.agents.memory_updater",

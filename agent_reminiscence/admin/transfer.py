@@ -130,6 +130,7 @@ class TransferAdmin(Topic):
         title: str | None = None,
         source: Source = "import",
         actor: str | None = None,
+        timezone: str | None = None,
         on_error: Literal["raise", "skip"] = "raise",
         progress: Callable[[MessageImportReport], None] | None = None,
     ) -> MessageImportReport:
@@ -146,6 +147,7 @@ class TransferAdmin(Topic):
             title: Title of that conversation; the others append their id to it. None is "Conversation".
             source: Trust label of the messages.
             actor: Who imports them.
+            timezone: Of the new memories, as in `create_active_memory`.
             on_error: What to do with a message that cannot be read, such as one with an object as its content or with
                 milliseconds as its time. "raise" stops the import; "skip" leaves that message out and names its number
                 in the report's `skipped`.
@@ -173,6 +175,7 @@ class TransferAdmin(Topic):
             title="Conversation" if title is None else validation.title(title),
             source=validation.source(source),
             actor=validation.optional_identifier("actor", actor),
+            timezone=validation.optional_timezone(timezone),
             skips_faults=validation.on_error(on_error) == "skip",
         )
         return await self._services.bulk.import_messages(request, messages, note=progress or no_progress)
@@ -184,6 +187,7 @@ class TransferAdmin(Topic):
         *,
         source: Source = "import",
         actor: str | None = None,
+        timezone: str | None = None,
         progress: Callable[[Step], None] | None = None,
     ) -> list[AddedMemory]:
         """Remember many complete texts, such as documents, in batches.
@@ -192,6 +196,7 @@ class TransferAdmin(Topic):
             memories: Any number; for many, pass a few thousand per call.
             source: Trust label of the memories.
             actor: Who imports them.
+            timezone: Of the new memories, as in `create_active_memory`.
             progress: Called after each batch with the `characters` written, of all; and while vectors are made, which
                 takes most of the time, with the number of `vectors` so far, without a total.
 
@@ -208,5 +213,6 @@ class TransferAdmin(Topic):
             memories,
             source=validation.source(source),
             actor=validation.optional_identifier("actor", actor),
+            timezone=validation.optional_timezone(timezone),
             note=progress or no_progress,
         )

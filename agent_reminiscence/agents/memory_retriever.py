@@ -182,7 +182,7 @@ def make_prompt(deps: RetrieverDeps, found: RetrievalResult, question: str, now:
 
     Args:
         question: As the model shall read it, without secrets.
-        now: The moment that the question is asked about, in the zone of whoever asks: its day is "today".
+        now: The moment that the question is asked about, in the zone of the question: its day is "today".
     """
     passages = framed("passages", deps.show_hits(found.hits[:_SHOWN_HITS], 0)) or "(recall found no passage)"
     relationships = quoted("relationships", deps.show_relationships(found))

@@ -29,7 +29,7 @@ from agent_reminiscence.cli.parameters import (
 )
 from agent_reminiscence.cli.terminal import console, count, one_line, say, write_json
 from agent_reminiscence.config.constants import TIERS
-from agent_reminiscence.config.timezones import zone_named
+from agent_reminiscence.config.timezones import stored_zone, zone_named
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.text.days import iso_day
 
@@ -176,7 +176,9 @@ def memories(
     if not found:
         say(out, "No active memories.")
     for one in found:
-        say(out, f"{one.id}  {one.occurred_at:%Y-%m-%d}  {one_line(one.title)}", style="bold")
+        say(
+            out, f"{one.id}  {iso_day(one.occurred_at, stored_zone(one.timezone))}  {one_line(one.title)}", style="bold"
+        )
         done = one.consolidated_version
         state = f"version {done} consolidated" if done else "not consolidated"
         until = "" if one.expires_at is None else f", expires {_time(one.expires_at)}"

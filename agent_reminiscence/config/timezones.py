@@ -11,8 +11,9 @@ from zoneinfo import ZoneInfo
 UTC_NAME: Final = "UTC"
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_+-]{1,32}(?:/[A-Za-z0-9_+-]{1,32}){0,2}")
-# Files of a system's database that are whatever that system has chosen.
+# What a system's folder of zones holds beside them: its own choice, and the same zones with leap seconds.
 _NO_NAMES: Final = frozenset({"localtime", "posixrules", "Factory"})
+_NO_FOLDERS: Final = ("posix/", "right/")
 
 
 @lru_cache(maxsize=1_000)
@@ -24,7 +25,7 @@ def zone_named(name: str) -> tzinfo:
     """
     if name == UTC_NAME:
         return UTC
-    if _NAME.fullmatch(name) and name not in _NO_NAMES:
+    if _NAME.fullmatch(name) and name not in _NO_NAMES and not name.startswith(_NO_FOLDERS):
         try:
             return ZoneInfo(name)
         except (KeyError, OSError, ValueError):

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from pydantic import Field
 
+from agent_reminiscence.config.timezones import UTC_NAME
 from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.domain.model import FrozenModel
 from agent_reminiscence.domain.payloads import (
@@ -76,6 +77,9 @@ class MemoryVersion(FrozenModel):
     chunks: tuple[ChunkEntry, ...] = Field(description="Spans that tile the content; `new` marks those it added.")
     chunks_ended: int = Field(description="Number of chunks of the previous version that are not part of it.")
     derived: tuple[Derivation, ...] = ()
+    timezone: str = Field(
+        default=UTC_NAME, description="Time zone in which its words were understood, as an IANA name."
+    )
     pinned: bool = Field(default=False, description="Whether it was shown whatever was asked.")
     expires_at: datetime | None = Field(
         default=None, description="From when on nothing finds it, as this version says; None: it does not expire."

@@ -10,7 +10,7 @@ from uuid import UUID
 from pydantic import Field
 
 from agent_reminiscence.config.constants import Tier
-from agent_reminiscence.config.timezones import UTC_NAME, zone_named
+from agent_reminiscence.config.timezones import UTC_NAME, stored_zone
 from agent_reminiscence.domain.graph import Entity, Relationship
 from agent_reminiscence.domain.model import FrozenModel
 from agent_reminiscence.domain.profile import Profile
@@ -18,7 +18,7 @@ from agent_reminiscence.domain.said import SaidFrom
 from agent_reminiscence.domain.shown import as_table, one_line
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.text.days import seen_in
+from agent_reminiscence.text.days import iso_day, seen_in
 from agent_reminiscence.text.rendering import Passage, Summary, outdated_note, render
 
 NO_MATCH: Final = "No passage matches this."
@@ -272,7 +272,8 @@ class RetrievalResult(FrozenModel):
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        rows = [(number, *_cells(hit)) for number, hit in enumerate(self.hits, start=1)]
+        zone = stored_zone(self.timezone)
+        rows = [(number, *_cells(hit, zone)) for number, hit in enumerate(self.hits, start=1)]
         return as_table(rows, head=("", *_HIT_COLUMNS))
 
     def as_prompt(self, token_budget: int | None = None) -> str:
@@ -299,7 +300,7 @@ class RetrievalResult(FrozenModel):
 
     def shown(self, hit: SearchHit) -> Passage:
         """One of its hits, as it is rendered."""
-        return as_passage(hit, names_memory=len(self.external_ids) > 1, zone=zone_named(self.timezone))
+        return as_passage(hit, names_memory=len(self.external_ids) > 1, zone=stored_zone(self.timezone))
 
     @property
     def summaries(self) -> list[Summary]:
@@ -307,7 +308,7 @@ class RetrievalResult(FrozenModel):
         return as_summaries(
             self.profiles or {"": self.profile},
             names_memory=len(self.external_ids) > 1,
-            zone=zone_named(self.timezone),
+            zone=stored_zone(self.timezone),
         )
 
     def as_messages(self, token_budget: int | None = None) -> list[dict[str, str]]:
@@ -410,5 +411,5 @@ def outdated_words(hit: SearchHit, hits: Sequence[SearchHit], zone: tzinfo = UTC
     return outdated_note(seen_in(hit.outdated.since, zone), is_partly=hit.outdated.start is not None, newer=newer)
 
 
-def _cells(hit: SearchHit) -> tuple[object, ...]:
-    return f"{hit.match:.2f}", f"{hit.said_at:%Y-%m-%d}", hit.title, hit.speaker, hit.content
+def _cells(hit: SearchHit, zone: tzinfo = UTC) -> tuple[object, ...]:
+    return f"{hit.match:.2f}", iso_day(hit.said_at, zone), hit.title, hit.speaker, hit.content

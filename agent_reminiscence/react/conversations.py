@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from datetime import tzinfo
 from hashlib import sha256
 from typing import Final
 
+from agent_reminiscence.config.timezones import zone_named
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import ExternalIdNotFoundError, IdempotencyConflictError
@@ -26,6 +28,7 @@ from agent_reminiscence.react.service_models import (
     UpdateConversationMemoryRequest,
     UpdateConversationMemoryResponse,
 )
+from agent_reminiscence.text.days import seen_in
 
 INVOCATION: Final = "react.invocation"
 ARCHIVED: Final = "react.conversation.archived"
@@ -53,10 +56,11 @@ class MemoryConversations:
             await self._permission.to_read(request.user, request.collection, request.conversation_id)
             external_id = self._scope(request.user, request.collection)
             events, gap = await self._read(external_id, request.conversation_id, request.limit)
+            zone = zone_named(self._memory.config.timezone)
             return GetConversationMemoryResponse(
                 conversation=ConversationMemory(
                     conversation_id=request.conversation_id,
-                    invocations=tuple(_summary(event) for event in events),
+                    invocations=tuple(_summary(event, zone) for event in events),
                     gap_after=gap,
                     # What was said last counts.
                     metadata={name: value for event in events for name, value in event.payload["metadata"].items()},
@@ -179,13 +183,13 @@ async def all_latest(memory: AgentMem, external_id: str, kind: str) -> AsyncIter
         before = page[-1].position
 
 
-def _summary(event: Event) -> InvocationSummary:
+def _summary(event: Event, zone: tzinfo) -> InvocationSummary:
     stored = event.payload
     return InvocationSummary(
         query=stored["query"],
         summary=stored["summary"],
         result=stored["result"],
-        timestamp=event.occurred_at,
+        timestamp=seen_in(event.occurred_at, zone),
         invocation_id=stored.get("invocation_id"),
     )
 

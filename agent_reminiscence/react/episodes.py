@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 from uuid import uuid4
 
+from agent_reminiscence.config.timezones import stored_zone
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.memory import ActiveMemory
@@ -32,6 +33,7 @@ from agent_reminiscence.react.service_models import (
 )
 from agent_reminiscence.react.shortened import as_json_steps, one_line
 from agent_reminiscence.react.stored import by_ids, discard, recall
+from agent_reminiscence.text.days import seen_in
 
 EPISODE_PREFIX: Final = "episode/"
 _MAX_TITLE_CHARACTERS: Final = 200
@@ -200,7 +202,7 @@ def _episode(memory: ActiveMemory, embedding: tuple[float, ...] | None) -> Episo
         outcome=stored.get("outcome", ""),
         lessons=tuple(stored.get("lessons", ())),
         success=stored.get("success"),
-        timestamp=memory.occurred_at,
+        timestamp=seen_in(memory.occurred_at, stored_zone(memory.timezone)),
         embedding=embedding,
         metadata={**stored.get("metadata", {}), **({"source": stored["source"]} if stored.get("source") else {})},
     )

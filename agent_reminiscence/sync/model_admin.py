@@ -58,8 +58,8 @@ class ModelAdmin(Twin):
             occurred_at: When the conversation took place, with a time zone; None is now. The model is told the day, and
                 all writes are dated by it, as in `create_active_memory`.
             actor: As in `create_active_memory`, like `conversation_id`; applies to all writes.
-            timezone: Where it took place, as an IANA name such as Europe/Lisbon: of the days that the model is told,
-                and of new memories. None uses the setting.
+            timezone: Where it took place, as an IANA name such as Europe/Lisbon. The model is told days there, and new
+                memories get this zone. None uses the setting.
             dry_run: Only report what would be done.
             on_failure: What to do if the model gives no usable answer, or the day's tokens are used up. "raise" raises
                 AgentError. "record" records the turns in the conversation `conversation_id`, as `conversation().add`

@@ -114,6 +114,7 @@ class TransferAdmin(Twin):
         title: str | None = None,
         source: Source = "import",
         actor: str | None = None,
+        timezone: str | None = None,
         on_error: Literal["raise", "skip"] = "raise",
         progress: Callable[[MessageImportReport], None] | None = None,
     ) -> MessageImportReport:
@@ -130,6 +131,7 @@ class TransferAdmin(Twin):
             title: Title of that conversation; the others append their id to it. None is "Conversation".
             source: Trust label of the messages.
             actor: Who imports them.
+            timezone: Of the new memories, as in `create_active_memory`.
             on_error: What to do with a message that cannot be read, such as one with an object as its content or with
                 milliseconds as its time. "raise" stops the import; "skip" leaves that message out and names its number
                 in the report's `skipped`.
@@ -155,6 +157,7 @@ class TransferAdmin(Twin):
                 title=title,
                 source=source,
                 actor=actor,
+                timezone=timezone,
                 on_error=on_error,
                 progress=progress,
             )
@@ -167,6 +170,7 @@ class TransferAdmin(Twin):
         *,
         source: Source = "import",
         actor: str | None = None,
+        timezone: str | None = None,
         progress: Callable[[Step], None] | None = None,
     ) -> list[AddedMemory]:
         """Remember many complete texts, such as documents, in batches.
@@ -175,6 +179,7 @@ class TransferAdmin(Twin):
             memories: Any number; for many, pass a few thousand per call.
             source: Trust label of the memories.
             actor: Who imports them.
+            timezone: Of the new memories, as in `create_active_memory`.
             progress: Called after each batch with the `characters` written, of all; and while vectors are made, which
                 takes most of the time, with the number of `vectors` so far, without a total.
 
@@ -187,5 +192,7 @@ class TransferAdmin(Twin):
             StoreError: The store is unavailable; earlier writes are kept, and repeating writes the rest.
         """
         return self._thread.call(
-            lambda: self._wrapped.import_memories(external_id, memories, source=source, actor=actor, progress=progress)
+            lambda: self._wrapped.import_memories(
+                external_id, memories, source=source, actor=actor, timezone=timezone, progress=progress
+            )
         )

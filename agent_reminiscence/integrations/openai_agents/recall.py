@@ -89,7 +89,7 @@ def recall_filter(
     beside = _checked_shared(shared, external_id)
     if not callable(timezone):
         validation.optional_timezone(timezone)
-    found: OrderedDict[tuple[str, tuple[str, ...], str], RetrievalResult | None] = OrderedDict()
+    found: OrderedDict[tuple[str, tuple[str, ...], str, str | None], RetrievalResult | None] = OrderedDict()
 
     async def search(
         tenant: ExternalId, others: tuple[str, ...], question: str, messages: int, zone: str | None
@@ -123,11 +123,11 @@ def recall_filter(
             return data.model_data
         tenant = external_id(data) if callable(external_id) else external_id
         others = shared_ids(beside(data) if callable(beside) else beside, tenant)
-        key = (str(tenant), others, question)
+        zone = timezone(data) if callable(timezone) else timezone
+        key = (str(tenant), others, question, zone)
         is_first = all(role_of(item) in _INSTRUCTIONS for item in items[index + 1 :])
         if is_first or key not in found:
             messages = sum(role_of(item) is not None for item in items)
-            zone = timezone(data) if callable(timezone) else timezone
             found[key] = await search(tenant, others, question, messages, zone)
             while len(found) > _MAX_QUESTIONS_KEPT:
                 found.popitem(last=False)

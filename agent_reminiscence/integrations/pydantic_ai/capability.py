@@ -101,8 +101,8 @@ class Reminiscence(AbstractCapability[Any]):
 
     Raises:
         ConfigurationError: An argument has a value that is not allowed.
-        InvalidInputError: `shared` is not a list of `external_id`s, or too long, or there is no such `timezone`; or
-            when a run begins: `external_id` gave none.
+        InvalidInputError: `shared` is not a list of `external_id`s or is too long, or `timezone` is unknown; or when
+            a run begins: `external_id` gave none.
         ExternalIdNotFoundError: In a run: nothing was ever stored for one of `shared`.
     """
 

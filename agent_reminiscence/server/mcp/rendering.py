@@ -72,7 +72,7 @@ def history_text(found: MemoryHistory, versions: Sequence[MemoryVersion], omitte
             memory=one.version,
             title=one.title,
             text=beginning(one.content, most[one.version]),
-            start=one.occurred_at,
+            start=seen_in(one.occurred_at, stored_zone(one.timezone)),
             position=one.version,
             source=one.source,
         )

@@ -148,7 +148,7 @@ GraphType = Annotated[
 Language = Annotated[str, WithJsonSchema({"type": "string", "enum": sorted(LANGUAGES)})]
 """A language as ISO 639-1."""
 Timezone = Annotated[str, StringConstraints(min_length=1, max_length=64)]
-"""The IANA name of a time zone; the memory itself refuses what is none."""
+"""The IANA name of a time zone; the memory refuses an unknown one."""
 JsonObject = dict[str, Any]
 Hash = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 """A SHA-256, as receipts spell it."""

@@ -146,6 +146,7 @@ def build_history(events: Sequence[Event]) -> MemoryHistory:
         "content": created.content,
         "description": created.description,
         "metadata": created.metadata,
+        "timezone": created.timezone,
         "pinned": created.pinned,
         "expires_at": created.expires_at,
     }
@@ -157,6 +158,7 @@ def build_history(events: Sequence[Event]) -> MemoryHistory:
             case EventKind.UPDATED:
                 updated = MemoryUpdated.model_validate(event.payload)
                 fields, appends = _with_appends(fields, appends) | updated.changes, []
+                fields["timezone"] = updated.timezone or fields["timezone"]
                 before = _live_chunks(versions)
                 versions.append(_version(event, updated.version, fields, updated.chunks, before=before))
             case EventKind.APPENDED:

@@ -78,6 +78,7 @@ class ImportMessagesRequest:
     title: str
     source: Source
     actor: str | None
+    timezone: str | None = None
     skips_faults: bool = False
 
 
@@ -113,6 +114,7 @@ class BulkService:
         *,
         source: Source,
         actor: str | None,
+        timezone: str | None,
         note: StepCallback,
     ) -> list[AddedMemory]:
         """Write the memories that are not stored yet; returns the outcome of each, in order.
@@ -123,7 +125,7 @@ class BulkService:
         """
         requests = []
         for memory in memories:
-            requests.append(await self._request(external_id, memory, source, actor))
+            requests.append(await self._request(external_id, memory, source, actor, timezone))
             # Short texts are scanned for secrets on the event loop: let other tasks run in between.
             await asyncio.sleep(0)
         added: list[AddedMemory] = []
@@ -166,7 +168,9 @@ class BulkService:
         try:
             async with aclosing(_memories(conversations, messages, faults)) as memories:
                 async for memory in memories:
-                    creation = await self._request(request.external_id, memory, request.source, request.actor)
+                    creation = await self._request(
+                        request.external_id, memory, request.source, request.actor, request.timezone
+                    )
                     # Conversations completed at the end come one after another: let other tasks run in between.
                     await asyncio.sleep(0)
                     if not _fits(batch, creation):
@@ -212,7 +216,7 @@ class BulkService:
         )
 
     async def _request(
-        self, external_id: str, memory: ImportedMemory, source: Source, actor: str | None
+        self, external_id: str, memory: ImportedMemory, source: Source, actor: str | None, timezone: str | None
     ) -> CreateRequest:
         text = validation.content(memory.content)
         asked = CreateRequest(
@@ -221,6 +225,7 @@ class BulkService:
             content=text,
             description=None,
             metadata=validation.memory_metadata(memory.metadata, text),
+            timezone=timezone,
             occurred_at=validation.optional_moment("occurred_at", memory.occurred_at),
             actor=actor,
             conversation_id=validation.optional_identifier("conversation_id", memory.conversation_id),

@@ -617,6 +617,7 @@ async def test_what_is_read_in_another_language_is_as_if_it_always_had_been(
     assert (await memory.admin.verify(external_id)).ok
 
 
+@pytest.mark.thorough
 async def test_what_is_read_in_another_zone_is_as_if_it_always_had_been(
     memory: AgentMem, administrator: SqlExecutor, external_id: str
 ) -> None:

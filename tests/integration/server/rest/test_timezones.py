@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
-
 from tests.support.rest import Rest, kind_of
 
 _FENCE = {"title": "Garden", "content": "I painted the fence yesterday.", "occurred_at": "2026-03-01T20:15:00Z"}
@@ -56,12 +54,11 @@ async def test_a_question_is_asked_where_the_asker_is(rest: Rest) -> None:
     assert "2026-03-01 Sunday, Note" in here["prompt"]
 
 
-@pytest.mark.parametrize("name", ["Mars/Olympus", "NZDT+13:00", "../etc/passwd"])
-async def test_an_unknown_zone_is_refused_by_name(rest: Rest, name: str) -> None:
+async def test_an_unknown_zone_is_refused_by_name(rest: Rest) -> None:
     """Wherever one can be named, with the way out, and before anything is written."""
     note = await rest.remember("The gate is green.")
     head = await rest.memory.ledger.head("ida")
-    zone = {"timezone": name}
+    zone = {"timezone": "NZDT+13:00"}
 
     answers = [
         await rest.client.post("/v1/memories", json=_FENCE | zone),
@@ -74,5 +71,5 @@ async def test_an_unknown_zone_is_refused_by_name(rest: Rest, name: str) -> None
 
     for answer in answers:
         assert (answer.status_code, kind_of(answer)) == (422, "invalid-input"), answer.request.url
-        assert f"{name!r} is not a time zone; use an IANA name such as Europe/Lisbon" in answer.json()["detail"]
+        assert "'NZDT+13:00' is not a time zone; use an IANA name such as Europe/Lisbon" in answer.json()["detail"]
     assert await rest.memory.ledger.head("ida") == head

@@ -62,9 +62,10 @@ def is_date(text: str, *, near: datetime) -> bool:
 
 
 def starting_date(since: str, said_at: datetime, zone: tzinfo = UTC) -> datetime:
-    """When something that is said to hold began: no later than it was said, if it was said within the period `since`.
+    """When something that is said to hold began.
 
-    In zones ahead of UTC a day begins before the day in UTC that a date in a plan stands for.
+    A date in a plan stands for that day in UTC. In zones ahead of UTC that may begin after somebody has said so; then
+    it began when that was said.
 
     Args:
         zone: In which the model was told the days.

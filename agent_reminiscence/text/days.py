@@ -6,7 +6,7 @@ models' answers are. It is the same day in every zone.
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Final
 
 # Not strftime: its names follow the locale.
@@ -55,6 +55,20 @@ def now_in(now: datetime, zone: tzinfo) -> datetime:
     except OverflowError:
         # Within a day of the first or the last moment that there is.
         return now.astimezone(UTC)
+
+
+def moments_of(first: date, last: date, zone: tzinfo) -> tuple[datetime, datetime]:
+    """When the days from `first` to `last` begin and end in a zone, in UTC; the end is not part of them."""
+    end = datetime.max.replace(tzinfo=UTC) if last == date.max else _beginning(last + timedelta(days=1), zone)
+    return _beginning(first, zone), end
+
+
+def _beginning(day: date, zone: tzinfo) -> datetime:
+    try:
+        return datetime.combine(day, time.min, zone).astimezone(UTC)
+    except OverflowError:
+        # Within a day of the first or the last moment that there is.
+        return datetime.combine(day, time.min, UTC)
 
 
 def with_weekday(day: date) -> str:

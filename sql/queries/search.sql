@@ -126,7 +126,8 @@ CROSS JOIN LATERAL (
 -- name: read_layouts_of
 -- The layouts of texts that some chunks or headings belong to, or with chunks said within some days, one after the other;
 -- beside them the vector lengths of their windows, zeros where there are none; and the ended chunks as in open_stream.
--- Headings have the days of their memory's zone. Those of any two zones differ by two at most.
+-- Headings have the days of their memory's zone, which differ by two at most from those of another; of memories in other
+-- zones, the moments of chunks decide, among the first 500 headings.
 WITH wanted AS (
     SELECT c.memory_id
     FROM unnest($(numbers)p::bigint[]) AS n (number)
@@ -150,19 +151,23 @@ WITH wanted AS (
     UNION
     (
         SELECT h.memory_id
-        FROM unnest(ARRAY[
-            $(first_day)p::date - 2, $(first_day)p::date - 1, $(last_day)p::date + 1, $(last_day)p::date + 2
-        ]) AS near (day)
-        CROSS JOIN LATERAL (
-            SELECT memory_id, number FROM memory_heading
-            WHERE external_id = $(external_id)p AND day = near.day AND $(first_day)p::date <= $(last_day)p::date
-            OFFSET 0
+        FROM (
+            SELECT memory_id, day, number
+            FROM memory_heading
+            WHERE external_id = $(external_id)p AND day BETWEEN $(first_day)p::date - 2 AND $(last_day)p::date + 2
+            ORDER BY day, number
+            LIMIT 500
         ) AS h
         CROSS JOIN LATERAL (
             SELECT timezone FROM active_memory WHERE external_id = $(external_id)p AND memory_id = h.memory_id OFFSET 0
         ) AS m
-        WHERE m.timezone <> $(timezone)p
-        ORDER BY near.day, h.number
+        WHERE m.timezone <> $(timezone)p AND EXISTS (
+            SELECT FROM memory_chunk
+            WHERE external_id = $(external_id)p AND memory_id = h.memory_id
+                AND coalesce(said_at, start_date) >= $(begins_at)p AND coalesce(said_at, start_date) < $(ends_at)p
+            OFFSET 0
+        )
+        ORDER BY h.day, h.number
         LIMIT $(dated)p::int
     )
 )

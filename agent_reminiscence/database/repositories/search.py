@@ -20,6 +20,7 @@ from agent_reminiscence.domain.canonical import beside_many
 from agent_reminiscence.domain.index import FACT, LAYOUT_DTYPE, NORMS_DTYPE, POSTING_DTYPE, posting_numbers
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.domain.trust import Source
+from agent_reminiscence.text.days import moments_of
 
 # Chunks of another moment are read this many at a time, so that other tasks can run in between.
 _PAST_CHUNKS: Final = 1_000
@@ -316,6 +317,7 @@ class SearchRepository:
             dated: The maximum number of these, and of those whose memory has another zone.
         """
         first, last = days if days is not None else (date.max, date.min)
+        begins_at, ends_at = moments_of(first, last, request.zone)
         params = {
             "external_id": request.external_id,
             "known_at": request.known_at,
@@ -324,6 +326,8 @@ class SearchRepository:
             "last_day": last,
             "dated": dated,
             "timezone": str(request.zone),
+            "begins_at": begins_at,
+            "ends_at": ends_at,
         }
         row = await db.fetch_one(vector_query("search", "read_layouts_of", generation), params)
         assert row is not None

@@ -1070,6 +1070,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             _stream(w)
             | {"known_at": _LATER, "numbers": list(w.numbers)}
             | {"dated": 10, "first_day": LONG_AGO.date(), "last_day": LONG_AGO.date(), "timezone": "Asia/Tokyo"}
+            | {"begins_at": LONG_AGO, "ends_at": _LATER}
         ),
         "find_eligible": _visible,
         "find_eligible_of": lambda w: _visible(w) | {"numbers": list(w.numbers)},

@@ -15,7 +15,8 @@ RUN python -m venv /opt/agent-reminiscence \
     && /opt/agent-reminiscence/bin/pip install --require-hashes -r requirements/image.txt \
     && python -m venv /opt/build \
     && /opt/build/bin/pip install --require-hashes -r requirements/build.txt
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
+COPY scripts/write_sync.py scripts/
 COPY agent_reminiscence_launcher agent_reminiscence_launcher
 COPY agent_reminiscence_ledger agent_reminiscence_ledger
 COPY agent_reminiscence agent_reminiscence

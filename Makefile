@@ -38,7 +38,7 @@ demo: $(RUNTIME) ## Show what the memory does, without a server, key or model.
 	@$(BIN)/agent-reminiscence demo
 
 .PHONY: test
-test: $(TEST) ## Run the tests, and the code in README.md, docs/ and docstrings; no other server. PYTEST_ARGS="-k name"
+test: $(TEST) sync ## Run the tests, and the code in README.md, docs/ and docstrings; no other server. PYTEST_ARGS="-k name"
 # Each file stays on one worker: later blocks of a document use names from earlier ones.
 	@rm -f $(COSTS)
 	@$(RUN) pytest --everyday --costs $(COSTS) -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
@@ -152,17 +152,17 @@ check-lint: $(DEV)
 	@$(RUN) ruff check --quiet .
 
 .PHONY: check-types
-check-types: $(DEV)
+check-types: $(DEV) sync
 	@echo "check: types"
 	@$(RUN) mypy
 
 .PHONY: check-imports
-check-imports: $(DEV)
+check-imports: $(DEV) sync
 	@echo "check: imports point down"
 	@$(BIN)/lint-imports --no-logo
 
 .PHONY: check-project
-check-project: $(DEV)
+check-project: $(DEV) sync
 	@echo "check: dependencies, licences, repository, wheel, board and alerts, compose file"
 	@$(BIN)/python scripts/check_dependencies.py
 	@$(BIN)/python scripts/check_licences.py
@@ -185,7 +185,7 @@ sizes: $(DEV) ## Measure what an installation weighs, for docs/guide/installatio
 	@$(BIN)/python scripts/installed_sizes.py
 
 .PHONY: docs
-docs: $(DEV) ## Build the documentation into site/; a dead link is an error.
+docs: $(DEV) sync ## Build the documentation into site/; a dead link is an error.
 	@echo "check: docs"
 	@$(RUN) zensical build --strict --clean
 
@@ -195,7 +195,8 @@ format: $(DEV) ## Format the code and apply the linter's safe fixes.
 	@$(RUN) ruff format .
 
 .PHONY: sync
-sync: $(DEV) ## Write agent_reminiscence/sync anew, after a public method of AgentMem or its parts has changed.
+# An installation has written it, and methods may have changed since.
+sync: $(RUNTIME) ## Write agent_reminiscence/sync from the asynchronous classes; make test and make check do so too.
 	@$(BIN)/python scripts/write_sync.py
 
 .PHONY: prompts

@@ -1,32 +1,28 @@
 """Write the blocking twins of `AgentMem` and its parts, in agent_reminiscence/sync, from the asynchronous classes.
 
 Every public method keeps its arguments, their types and defaults, and its docstring; what was awaited is returned. A
-class that a property or a method hands out gets a twin too, without being named here. `make sync` runs this and formats
-the result; a test fails while the modules differ from what this writes.
+class that a property or a method hands out gets a twin too, without being named here.
+
+The build of a wheel and an editable installation run this (hatch_build.py), and so does `make sync`. The modules are
+not in the repository. The classes are read and not imported, as no dependency is installed where a wheel is built.
 """
 
 from __future__ import annotations
 
 import ast
-import inspect
 import re
-import subprocess
-import sys
 from dataclasses import dataclass, field
-from importlib import import_module
+from functools import cache, cached_property
 from pathlib import Path
-from types import ModuleType
 
-# Run as a script, the folder of this file is searched instead of the checkout.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from agent_reminiscence.core import AgentMem
-
-FOLDER = Path(__file__).resolve().parent.parent / "agent_reminiscence" / "sync"
+ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "agent_reminiscence"
+FOLDER = ROOT / PACKAGE / "sync"
+# The module and the class that the others are reached from.
+FACADE = (f"{PACKAGE}.core", "AgentMem")
 # Written by hand in lifecycle.py.
 BY_HAND = {"initialize", "close"}
-NOTICE = "# Written by scripts/write_sync.py from the asynchronous classes: `make sync` writes it anew."
+NOTICE = "# Written by scripts/write_sync.py from the asynchronous classes."
 # What a docstring says of coroutines, and what is true here.
 SAID_OTHERWISE = {
     "`contextlib.aclosing`": "`contextlib.closing`",
@@ -59,21 +55,37 @@ class Import:
         return f"from {self.module} import {self.name}" + (f" as {self.alias}" if self.alias else "")
 
 
-@dataclass
-class Source:
-    """A module with asynchronous classes."""
+class Module:
+    """A module of the package, as its text."""
 
-    module: ModuleType
-    text: str = field(init=False)
-    tree: ast.Module = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.text = inspect.getsource(self.module)
+    def __init__(self, name: str) -> None:
+        self.name = name
+        path = ROOT.joinpath(*name.split("."))
+        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        self.text = file.read_text(encoding="utf-8")
         self.tree = ast.parse(self.text)
 
-    def class_node(self, name: str) -> ast.ClassDef:
-        """The definition of a class."""
-        return next(node for node in self.tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    @cached_property
+    def importable(self) -> dict[str, Import]:
+        """How another module imports each name that this one defines or imports."""
+        known: dict[str, Import] = {}
+        for node in self.tree.body:
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                for inner in node.body:
+                    known |= _imported(inner, for_types=True)
+            known |= _imported(node, for_types=False)
+            known |= {name: Import(self.name, name) for name in _defined(node)}
+        return known
+
+    def find_class(self, name: str) -> AsyncClass | None:
+        """The class of the package that `name` stands for here; None if it stands for something else."""
+        for node in self.tree.body:
+            if isinstance(node, ast.ClassDef) and node.name == name:
+                return AsyncClass(self, node)
+        imported = self.importable.get(name)
+        if imported is None or imported.module == self.name or imported.module.split(".")[0] != PACKAGE:
+            return None
+        return read_module(imported.module).find_class(imported.name)
 
     def docstring(self, node: ast.ClassDef | Function) -> str:
         """The docstring as written, with its quotes; empty if there is none."""
@@ -85,66 +97,51 @@ class Source:
             text = text.replace(said, otherwise)
         return text
 
-    def imports(self, names: set[str]) -> set[Import]:
-        """What to import, to use these names as this module uses them."""
-        found = set()
-        for name, one in self._importable():
-            if name in names:
-                found.add(one)
-        return found
 
-    def definition(self, name: str) -> object:
-        """What a name of this module stands for, also if only type checkers import it; None if it is no name here."""
-        if hasattr(self.module, name):
-            return getattr(self.module, name)
-        for known, one in self._importable():
-            if known == name:
-                return getattr(import_module(one.module), one.name, None)
-        return None
+@cache
+def read_module(name: str) -> Module:
+    """A module of the package."""
+    return Module(name)
 
-    def _importable(self) -> list[tuple[str, Import]]:
-        known: list[tuple[str, Import]] = []
-        for node in self.tree.body:
-            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-                for inner in node.body:
-                    known += _imported(inner, for_types=True)
-            known += _imported(node, for_types=False)
-            defined = (
-                [node.name]
-                if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.TypeAlias) and isinstance(node.name, str)
-                else [target.id for target in node.targets if isinstance(target, ast.Name)]
-                if isinstance(node, ast.Assign)
-                else [node.target.id]
-                if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
-                else []
-            )
-            known += [(name, Import(self.module.__name__, name)) for name in defined]
-        return known
+
+@dataclass(frozen=True)
+class AsyncClass:
+    """A class of the package."""
+
+    module: Module
+    node: ast.ClassDef
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.node.name
+
+    @property
+    def bases(self) -> list[AsyncClass]:
+        """Those of its bases that have methods to await."""
+        named = [self.module.find_class(base.id) for base in self.node.bases if isinstance(base, ast.Name)]
+        return [base for base in named if base is not None and base.is_asynchronous]
+
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether it has public methods to await, of its own or inherited."""
+        own = (node.name for node in self.node.body if isinstance(node, ast.AsyncFunctionDef))
+        return any(not name.startswith("_") for name in own) or bool(self.bases)
 
 
 @dataclass
 class Twin:
     """The module of one twin, as it is written."""
 
-    original: type
+    original: AsyncClass
     imports: set[Import] = field(default_factory=set)
     lines: list[str] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        """The class."""
-        return self.original.__name__
-
-    @property
-    def module_name(self) -> str:
-        """Its module in the package of the twins."""
-        return module_name(self.name)
 
     def text(self) -> str:
         """The module."""
         needed = sorted(one for one in self.imports if not one.for_types)
         for_types = sorted(one for one in self.imports if one.for_types)
-        head = [NOTICE, f'"""The blocking twin of `{self.original.__module__}.{self.name}`."""', ""]
+        head = [NOTICE, f'"""The blocking twin of `{self.original.module.name}.{self.original.name}`."""', ""]
         head += ["from __future__ import annotations", ""]
         if for_types:
             needed = sorted({*needed, Import("typing", "TYPE_CHECKING")})
@@ -153,74 +150,82 @@ class Twin:
             head += ["", "if TYPE_CHECKING:", *(f"    {one.line()}" for one in for_types)]
         return "\n".join([*head, "", "", *self.lines, ""])
 
+    def use(self, names: set[str]) -> None:
+        """Import these names as the original's module does."""
+        importable = self.original.module.importable
+        self.imports |= {importable[name] for name in names if name in importable}
+
+
+def modules() -> dict[str, str]:
+    """The text of every module that this script writes, by file name."""
+    twins: dict[AsyncClass, Twin] = {}
+    waiting = [facade()]
+    while waiting:
+        original = waiting.pop()
+        if original not in twins:
+            twins[original] = Twin(original)
+            waiting += _write(twins[original])
+    parts = {base for original in twins for base in original.bases}
+    handed_out = sorted(original.name for original in twins if original not in parts)
+    files = {f"{module_name(original.name)}.py": twin.text() for original, twin in twins.items()}
+    return files | {"__init__.py": _init_text(handed_out)}
+
+
+def facade() -> AsyncClass:
+    """The class that the others are reached from."""
+    module, name = FACADE
+    found = read_module(module).find_class(name)
+    if found is None:
+        raise SystemExit(f"{module} has no class {name}")
+    return found
+
 
 def module_name(name: str) -> str:
     """The module of the class `name`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
-def modules() -> dict[str, str]:
-    """The text of every module that this script writes, by file name; not formatted."""
-    written: dict[type, Twin] = {}
-    waiting: list[type] = [AgentMem]
-    while waiting:
-        original = waiting.pop()
-        if original not in written:
-            twin = written[original] = Twin(original)
-            waiting += _write(twin)
-    handed_out = sorted(twin.name for twin in written.values() if not _is_part(twin.original, set(written)))
-    files = {f"{twin.module_name}.py": twin.text() for twin in written.values()}
-    return files | {"__init__.py": _init_text(handed_out)}
-
-
-def same(first: str, second: str) -> bool:
-    """Whether two modules say the same, however they are formatted and in whatever order they import."""
-    return _essence(first) == _essence(second)
-
-
-def main() -> None:
-    """Write the modules and format them; remove those of classes that are gone."""
+def write() -> list[Path]:
+    """Write the modules, and remove those of classes that are gone; returns the files."""
     texts = modules()
     for path in FOLDER.glob("*.py"):
         if path.name not in texts and path.read_text(encoding="utf-8").startswith(NOTICE):
             path.unlink()
     for name, text in texts.items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
-    paths = [str(FOLDER / name) for name in texts]
-    for command in (["check", "--quiet", "--fix", "--select", "I", *paths], ["format", "--quiet", *paths]):
-        subprocess.run([sys.executable, "-m", "ruff", *command], check=True)
-    print(f"wrote {len(texts)} modules of {PACKAGE}.sync")
+        path = FOLDER / name
+        # An unchanged file keeps its time, so that nothing that was compiled from it is compiled again.
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+    return [FOLDER / name for name in texts]
 
 
-def _write(twin: Twin) -> list[type]:
+def _write(twin: Twin) -> list[AsyncClass]:
     """Write the class of a twin; returns the asynchronous classes that it needs twins of."""
-    original = twin.original
-    source = Source(sys.modules[original.__module__])
-    node = source.class_node(original.__name__)
-    parts = [base for base in original.__bases__ if is_asynchronous(base)]
-    alias = f"Async{twin.name}"
+    original, bases = twin.original, twin.original.bases
+    is_facade = original == facade()
+    alias = f"Async{original.name}"
     # Only the constructor of `AgentMem` calls its original; of the others, what is handed out is wrapped.
-    twin.imports.add(Import(original.__module__, twin.name, alias, for_types=original is not AgentMem))
-    bases = [base.__name__ for base in parts] or ["Lifecycle" if original is AgentMem else "Twin"]
-    for base in parts:
-        twin.imports.add(_import_of_twin(base))
-    if not parts:
-        twin.imports.add(Import(f"{PACKAGE}.sync.lifecycle", bases[0]))
-    twin.lines += [f"class {twin.name}({', '.join(bases)}):", f"    {_class_docstring(source, node)}", ""]
+    twin.imports.add(Import(original.module.name, original.name, alias, for_types=not is_facade))
+    twin.imports |= {_import_of_twin(base) for base in bases}
+    names = [base.name for base in bases]
+    if not bases:
+        names = ["Lifecycle" if is_facade else "Twin"]
+        twin.imports.add(Import(f"{PACKAGE}.sync.lifecycle", names[0]))
+    twin.lines += [f"class {original.name}({', '.join(names)}):", f"    {_class_docstring(original)}", ""]
     twin.lines += [f"    _wrapped: {alias}", ""]
-    needed: list[type] = list(parts)
-    for member in node.body:
+    needed = list(bases)
+    for member in original.node.body:
         if not isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
-        if member.name == "__init__" and original is AgentMem:
-            _write_constructor(twin, source, member, alias)
+        if member.name == "__init__" and is_facade:
+            _write_constructor(twin, member, alias)
         elif not member.name.startswith("_") and member.name not in BY_HAND:
-            needed += _write_method(twin, source, member)
+            needed += _write_method(twin, member)
     return needed
 
 
-def _write_constructor(twin: Twin, source: Source, node: Function, alias: str) -> None:
-    twin.imports |= source.imports(_names(node))
+def _write_constructor(twin: Twin, node: Function, alias: str) -> None:
+    twin.use(_names(node))
     twin.lines += [
         f"    def __init__({ast.unparse(node.args)}) -> None:",
         f"        super().__init__({alias}({_passed(node.args)}))",
@@ -228,17 +233,19 @@ def _write_constructor(twin: Twin, source: Source, node: Function, alias: str) -
     ]
 
 
-def _write_method(twin: Twin, source: Source, node: Function) -> list[type]:
+def _write_method(twin: Twin, node: Function) -> list[AsyncClass]:
+    module = twin.original.module
     decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
     if set(decorators) - {"overload", "property"}:
-        raise SystemExit(f"{twin.name}.{node.name} is decorated with {decorators}; scripts/write_sync.py has no rule")
-    twin.imports |= source.imports({*_names(node), *decorators})
+        where = f"{twin.original.name}.{node.name}"
+        raise SystemExit(f"{where} is decorated with {decorators}; scripts/write_sync.py has no rule")
+    twin.use({*_names(node), *decorators})
     returned = "None" if node.returns is None else ast.unparse(node.returns)
     awaited = isinstance(node, ast.AsyncFunctionDef)
     member, passed = f"self._wrapped.{node.name}", _passed(node.args)
     call = member if "property" in decorators else f"{member}({passed})"
     made = f"lambda: {call}" if passed else member
-    handed_out: list[type] = []
+    handed_out: list[AsyncClass] = []
     if returned.startswith("AsyncGenerator["):
         returned = returned.removeprefix("Async")
         twin.imports = {one for one in twin.imports if one.name != "AsyncGenerator"}
@@ -247,9 +254,9 @@ def _write_method(twin: Twin, source: Source, node: Function) -> list[type]:
     elif awaited:
         body = f"return self._thread.call({made})"
     else:
-        found = source.definition(returned)
+        found = module.find_class(returned)
         body = f"return {call}"
-        if isinstance(found, type) and is_asynchronous(found):
+        if found is not None and found.is_asynchronous:
             handed_out = [found]
             twin.imports = {one for one in twin.imports if (one.alias or one.name) != returned}
             twin.imports.add(_import_of_twin(found))
@@ -261,30 +268,17 @@ def _write_method(twin: Twin, source: Source, node: Function) -> list[type]:
     if "overload" in decorators:
         twin.lines += [f"{head} ...", ""]
     else:
-        twin.lines += [head, f"        {source.docstring(node)}", f"        {body}", ""]
+        twin.lines += [head, f"        {module.docstring(node)}", f"        {body}", ""]
     return handed_out
 
 
-def is_asynchronous(found: type) -> bool:
-    """Whether a class of ours has methods to await, of its own or inherited."""
-    return found.__module__.startswith(PACKAGE) and any(
-        inspect.iscoroutinefunction(member) or inspect.isasyncgenfunction(member)
-        for name, member in inspect.getmembers(found)
-        if not name.startswith("_")
-    )
+def _class_docstring(original: AsyncClass) -> str:
+    text = original.module.docstring(original.node)
+    return INTRODUCTION + text[text.index("\n    Args:") :] if original == facade() else text
 
 
-def _is_part(found: type, written: set[type]) -> bool:
-    return any(found in other.__bases__ for other in written)
-
-
-def _class_docstring(source: Source, node: ast.ClassDef) -> str:
-    text = source.docstring(node)
-    return text if node.name != AgentMem.__name__ else INTRODUCTION + text[text.index("\n    Args:") :]
-
-
-def _import_of_twin(original: type) -> Import:
-    return Import(f"{PACKAGE}.sync.{module_name(original.__name__)}", original.__name__)
+def _import_of_twin(original: AsyncClass) -> Import:
+    return Import(f"{PACKAGE}.sync.{module_name(original.name)}", original.name)
 
 
 def _names(node: Function) -> set[str]:
@@ -302,13 +296,25 @@ def _passed(arguments: ast.arguments) -> str:
     return ", ".join([*positional, *starred, *named, *rest])
 
 
-def _imported(node: ast.stmt, *, for_types: bool) -> list[tuple[str, Import]]:
+def _imported(node: ast.stmt, *, for_types: bool) -> dict[str, Import]:
     if isinstance(node, ast.ImportFrom) and node.module is not None:
-        return [
-            (one.asname or one.name, Import(node.module, one.name, one.asname or "", for_types)) for one in node.names
-        ]
+        return {
+            one.asname or one.name: Import(node.module, one.name, one.asname or "", for_types) for one in node.names
+        }
     if isinstance(node, ast.Import):
-        return [(one.name, Import(one.name, "", "", for_types)) for one in node.names]
+        return {one.name: Import(one.name, "", "", for_types) for one in node.names}
+    return {}
+
+
+def _defined(node: ast.stmt) -> list[str]:
+    """The names that a statement of a module defines."""
+    match node:
+        case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.TypeAlias(name=ast.Name(id=name)):
+            return [name]
+        case ast.Assign(targets=targets):
+            return [target.id for target in targets if isinstance(target, ast.Name)]
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return [name]
     return []
 
 
@@ -321,20 +327,5 @@ def _init_text(names: list[str]) -> str:
     )
 
 
-def _essence(text: str) -> tuple[list[str], list[str]]:
-    tree = ast.parse(text)
-    imports: list[Import] = []
-    rest: list[str] = []
-    for node in tree.body:
-        is_block = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        inner = node.body if isinstance(node, ast.If) and is_block else [node]
-        found = [one for statement in inner for _, one in _imported(statement, for_types=is_block)]
-        if found:
-            imports += found
-        else:
-            rest.append(ast.dump(node))
-    return [repr(one) for one in sorted(imports)], rest
-
-
 if __name__ == "__main__":
-    main()
+    print(f"wrote {len(write())} modules of {PACKAGE}.sync")

@@ -250,7 +250,7 @@ async def test_turns_of_several_days_are_told_apart_where_the_conversation_is(me
 
 
 async def test_a_memory_of_turns_keeps_its_zone(config: Callable[..., Config]) -> None:
-    """A call that names another zone, or none, decides for the next memory only, and for the days in that one."""
+    """A call that names another zone decides for the next memory only; one that names none goes on in the last one."""
     clock = SetClock(datetime(2026, 3, 2, 9, tzinfo=_AUCKLAND))
     async with AgentMem(config(timezone="Europe/Lisbon"), clock=clock) as memory:
         first = await memory.conversation("agent-1", "chat", timezone="Pacific/Auckland").add("user", "Good morning.")
@@ -277,7 +277,7 @@ async def test_a_memory_of_turns_keeps_its_zone(config: Callable[..., Config]) -
             ("Pacific/Auckland", "user: Good morning.\nuser: I am off to New York."),
             ("America/New_York", "user: I have arrived."),
             ("America/New_York", "user: Midnight is over."),
-            ("Europe/Lisbon", "user: Hello."),
+            ("America/New_York", "user: Hello."),
         ]
         assert [arrived.id, default.id] == [memories[2].id, memories[3].id]
         assert (await memory.admin.verify("agent-1")).ok

@@ -178,6 +178,8 @@ async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
         occurred_at=LONG_AGO,
         conversation_id="party",
         metadata={"guests": 12, "place": "House", "turns": [{"start": 0, "mood": "merry"}]},
+        # Noon in UTC is the next day there.
+        timezone="Pacific/Auckland",
     )
     await memory.admin.consolidate(external_id, archived.id)
     chunk_id, entities, relationships = await _fill_graph(memory, external_id, archived.id)

@@ -46,7 +46,7 @@ _OTHER_VALUES = {
     "bigint": f"coalesce({{0}}, 0) + {_FAR}",
     "boolean": "NOT coalesce({0}, false)",
     "bytea": r"coalesce({0}, '') || '\x00'",
-    "date": "{0} + 1",
+    "date": "coalesce({0}, '2020-02-02') + 1",
     "double precision": "coalesce({0}, 0.5) + 1e-12",
     "halfvec": "{0} + {0}",
     "integer": "coalesce({0}, 0) + 1",

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from agent_reminiscence.database.repositories.search import FoundTerm
 from agent_reminiscence.domain.index import speaker_hash
+from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.projections.indexed_text import USER_KEY
 from agent_reminiscence.services.recall import question
 from agent_reminiscence.services.recall.encoders import Encoder
@@ -71,7 +72,7 @@ def _reading(
     said = np.array(sorted(asked.said.intersection(numbers)), dtype=np.int64)
     ones = np.ones(len(said), dtype=np.float32)
     return Reading(
-        request=_UNREAD,
+        request=SearchRequest(external_id="ana", query="Who?", limit=1),
         stream=_UNREAD,
         texts=Texts(encode_layout(memories), None, np.array([number in eligible for number in numbers])),
         asked=_asked(asked),

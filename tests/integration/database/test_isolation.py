@@ -404,6 +404,7 @@ def _new_facts(w: _World) -> dict[str, Any]:
         "confidences": [0.5],
         "start_dates": [LONG_AGO],
         "end_dates": [None],
+        "said_on": [None],
         "derived_from": ["{" + ",".join(map(str, w.chunk_ids)) + "}"],
     }
 

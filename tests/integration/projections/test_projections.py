@@ -221,7 +221,7 @@ async def _assert_vectors(db: SqlExecutor, external_id: str, chunks: Mapping[str
     # As each is embedded: a fact and a heading are headed by their day.
     day = "{0.day} {0:%B} {0.year}"
     texts = {
-        chunk["number"]: (f"({day.format(chunk['start_date'])})\n" if chunk["derived_from"] else "")
+        chunk["number"]: (f"({day.format(chunk['said_on'] or chunk['start_date'])})\n" if chunk["derived_from"] else "")
         + chunk["content"].strip()
         for chunk in chunks.values()
     } | {heading["number"]: f"({day.format(heading['day'])}) {heading['title']}" for heading in headings}

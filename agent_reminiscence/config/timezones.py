@@ -21,7 +21,7 @@ def zone_named(name: str) -> tzinfo:
     """The zone of this IANA name, such as `Europe/Lisbon`.
 
     Raises:
-        ValueError: There is no such zone. The message continues a sentence that begins with its name.
+        ValueError: The zone is unknown. The message is meant to follow the name of an argument and a colon.
     """
     if name == UTC_NAME:
         return UTC

@@ -385,7 +385,7 @@ def timezone(value: object) -> str:
     """Return the IANA name of a time zone.
 
     Raises:
-        InvalidInputError: There is no such zone.
+        InvalidInputError: The zone is unknown.
     """
     if not isinstance(value, str):
         raise InvalidInputError(f"timezone: {refusal(value)}")
